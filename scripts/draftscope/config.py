@@ -1,0 +1,226 @@
+"""The experiment as the user wrote it: typed, strict, resolved once when the workflow is read.
+
+Nothing below the Snakefile imports this module: rules hand plain values to their scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from draftscope import registry
+from draftscope.errors import UserError
+from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
+
+Positive = Annotated[Integer, Field(ge=1)]
+Fraction = Annotated[Number, Field(gt=0, lt=1)]
+
+
+class DomainUse(Strict):
+    name: Name = Field(description="a domain of the registry")
+    prompts: Positive = Field(description="how many of its prompts, from the first")
+    max_new_tokens: Positive = Field(description="budget of one trajectory, in tokens")
+
+
+class Registries(Strict):
+    models: list[str] = Field(min_length=1, description="files that name models")
+    pairs: list[str] = Field(min_length=1, description="files that name target-draft pairs")
+    domains: list[str] = Field(min_length=1, description="files that name domains of prompts")
+    modes: list[str] = Field(min_length=1, description="files that name decoding modes")
+
+
+class Stage(Strict):
+    device: Literal["auto", "cuda", "mps", "cpu"] = Field(description="auto takes the best present")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(description="of the loaded weights")
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
+        description="attention implementation of transformers"
+    )
+    threads: Positive = Field(description="CPU threads of one job; part of the numbers")
+    gpus: Annotated[Integer, Field(ge=0)] = Field(description="GPUs that one job asks for")
+    memory_mb: Positive = Field(description="memory that one job asks for, in MB")
+    runtime_minutes: Positive = Field(description="time that one job asks for, in minutes")
+
+
+class Generation(Stage):
+    batch_size: Positive = Field(description="prompts decoded together")
+    engine: Literal["static"] = Field(description="padded batches through generate()")
+
+
+class Scoring(Stage):
+    position_chunk: Positive = Field(description="positions whose logits exist at one time")
+    max_disagreement: Annotated[Number, Field(ge=0, le=1)] = Field(
+        description="share of emitted tokens that scoring may find excluded before a shard fails"
+    )
+
+
+class Loops(Strict):
+    max_period: Positive = Field(description="longest period that counts, in tokens")
+    min_repeats: Positive = Field(description="whole repetitions that make a loop")
+    min_span: Positive = Field(description="tokens that the repetition must span")
+
+
+class Statistics(Strict):
+    confidence: Fraction = Field(description="of every interval")
+    resamples: Positive = Field(description="bootstrap resamples of prompts")
+    method: Literal["studentized", "bca", "percentile"] = Field(description="bootstrap interval")
+
+
+class Configuration(Strict):
+    pair: Name
+    label: Name = Field(description="the column of the published tables it stands beside")
+
+
+class Position(Strict):
+    domain: Name = Field(description="domain that the study's tables and figures are about")
+    draft_length: Positive = Field(description="draft length of the tables")
+    configurations: list[Configuration] = Field(min_length=1)
+    bin_width: Positive = Field(description="width of a position bin of Figure 1, in tokens")
+
+
+class Choice(Strict):
+    cost_ratios: dict[str, Annotated[Number, Field(ge=0)]] = Field(
+        description="by draft: time of one draft step / time of one target step"
+    )
+
+
+class Scorecard(Strict):
+    relative_margin: Fraction = Field(
+        description="an interval this narrow, relative to the published value, may say agrees"
+    )
+
+
+class Report(Strict):
+    title: str
+    viewer_trajectories: Positive = Field(description="trajectories a pair and mode in the viewer")
+
+
+class Experiment(Strict):
+    experiment: Name = Field(description="results go to results/<experiment>/")
+    seed: Annotated[Integer, Field(ge=0)]
+    studies: list[Literal["position"]] = Field(min_length=1)
+    registries: Registries
+    pairs: list[Name] = Field(min_length=1)
+    domains: list[DomainUse] = Field(min_length=1)
+    modes: list[Name] = Field(min_length=1)
+    draft_lengths: list[Annotated[Positive, Field(le=1024)]] = Field(min_length=1)
+    shard_size: Positive = Field(description="prompts of one job")
+    generation: Generation
+    scoring: Scoring
+    loops: Loops
+    statistics: Statistics
+    position: Position
+    choice: Choice
+    scorecard: Scorecard
+    report: Report
+
+    @model_validator(mode="after")
+    def _lists_name_each_thing_once(self) -> Experiment:
+        for key in ("pairs", "modes", "draft_lengths", "studies"):
+            _no_duplicates(getattr(self, key), key)
+        _no_duplicates([use.name for use in self.domains], "domains")
+        _no_duplicates([c.label for c in self.position.configurations], "position.configurations")
+        if self.shard_size % self.generation.batch_size:
+            raise ValueError(
+                f"shard_size {self.shard_size} is not a multiple of generation.batch_size "
+                f"{self.generation.batch_size}; a shard is whole batches, so that another shard "
+                "size leaves the numbers alone"
+            )
+        return self
+
+
+def _no_duplicates(names: list, where: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} stands twice in {where}")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An experiment with the registry rows it uses, as plain dictionaries ready for `params`."""
+
+    settings: Experiment
+    models: Mapping[str, dict]
+    pairs: Mapping[str, dict]
+    domains: Mapping[str, dict]
+    modes: Mapping[str, dict]
+
+    @property
+    def targets(self) -> list[str]:
+        return list(dict.fromkeys(pair["target"] for pair in self.pairs.values()))
+
+    def shards(self, domain: str) -> list[str]:
+        """Names of the domain's shards: "0000", "0001", ... in registry order."""
+        count = -(-self.use(domain).prompts // self.settings.shard_size)
+        return [f"{index:04d}" for index in range(count)]
+
+    def shard_bounds(self, domain: str, shard: str) -> tuple[int, int]:
+        """First prompt and one past the last of a shard."""
+        start = int(shard) * self.settings.shard_size
+        return start, min(start + self.settings.shard_size, self.use(domain).prompts)
+
+    def use(self, domain: str) -> DomainUse:
+        return next(use for use in self.settings.domains if use.name == domain)
+
+    def group(self, target: str, draft_group: str) -> list[str]:
+        """Drafts scored together in one pass of the target, in the order of the pairs."""
+        return list(
+            dict.fromkeys(
+                pair["draft"]
+                for pair in self.pairs.values()
+                if pair["target"] == target and pair["draft_group"] == draft_group
+            )
+        )
+
+
+def load(raw: Mapping[str, Any], root: Path) -> Resolved:
+    """Check an experiment and look up everything it names.
+
+    Args:
+        raw: the merged configuration as Snakemake holds it.
+        root: folder that the paths of registry files are relative to.
+
+    Raises:
+        UserError: the first thing that is wrong, in one line.
+    """
+    settings = validate(Experiment, dict(raw), "configuration")
+    rows = registry.load_all(settings.registries, root)
+    pairs = registry.select(rows["pairs"], settings.pairs, "pairs", "pair")
+    modes = registry.select(rows["modes"], settings.modes, "modes", "mode")
+    names = [use.name for use in settings.domains]
+    domains = registry.select(rows["domains"], names, "domains", "domain")
+    models = registry.models_of(pairs, rows["models"])
+    _check_references(settings, pairs, modes, names)
+    return Resolved(settings, models, pairs, domains, modes)
+
+
+def _check_references(settings: Experiment, pairs: dict, modes: dict, domains: list[str]) -> None:
+    position = settings.position
+    if position.domain not in domains:
+        raise UserError(
+            f"position.domain {position.domain!r} is not among the experiment's domains"
+            f"{nearest(position.domain, domains)}"
+        )
+    if position.draft_length not in settings.draft_lengths:
+        raise UserError(
+            f"position.draft_length {position.draft_length} is not among draft_lengths "
+            f"{settings.draft_lengths}"
+        )
+    for configuration in position.configurations:
+        if configuration.pair not in pairs:
+            raise UserError(
+                f"position.configurations names pair {configuration.pair!r}, which the experiment "
+                f"does not use{nearest(configuration.pair, list(pairs))}"
+            )
+    drafts = [pair["draft"] for pair in pairs.values()]
+    for draft in drafts:
+        if draft not in settings.choice.cost_ratios:
+            raise UserError(f"choice.cost_ratios has no entry for draft {draft!r}")
+    for name, mode in modes.items():
+        if mode["imported"] is not None:
+            for domain in domains:
+                if domain not in mode["imported"]:
+                    raise UserError(f"mode {name!r} imports no file for domain {domain!r}")

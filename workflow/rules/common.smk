@@ -1,0 +1,133 @@
+# Needs: the merged configuration. Makes: names that the other rule files share.
+# Why: wildcard values come from the configuration and nowhere else, and every setting that a
+# number depends on reaches its job through `params` as plain JSON.
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(workflow.basedir).parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from draftscope import closure
+from draftscope.config import load as load_experiment
+from draftscope.errors import UserError
+
+# Jobs use the Python that runs Snakemake, whether or not its environment is activated, unless
+# Snakemake itself is asked to make the environments from envs/.
+if not workflow.deployment_settings.deployment_method:
+    shell.prefix(f"export PATH={str(Path(sys.executable).parent)!r}:$PATH; set -euo pipefail; ")
+
+try:
+    EXPERIMENT = load_experiment(config, ROOT)
+except UserError as error:
+    sys.exit(f"error: {error}")
+
+RESULTS = Path("results") / EXPERIMENT.settings.experiment
+LOGS = RESULTS / "logs"
+
+
+def alternatives(names):
+    """A wildcard constraint that matches exactly these names."""
+    return "|".join(re.escape(name) for name in names) or "(?!)"
+
+
+wildcard_constraints:
+    model=alternatives(EXPERIMENT.models),
+    target=alternatives(EXPERIMENT.targets),
+    pair=alternatives(EXPERIMENT.pairs),
+    draft_group=alternatives({pair["draft_group"] for pair in EXPERIMENT.pairs.values()}),
+    domain=alternatives(EXPERIMENT.domains),
+    mode=alternatives(EXPERIMENT.modes),
+    shard=r"\d{4,}",
+
+
+def as_json(**settings):
+    """Settings as one line of JSON, in the order given, so that equal settings are equal text."""
+    return json.dumps(settings, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def block(settings):
+    """A block of the configuration as a plain dictionary."""
+    return settings.model_dump()
+
+
+def sources(script, also=()):
+    """For `input:` of a cheap rule: the script and the library files it imports."""
+    return [path.relative_to(ROOT) for path in closure.sources(script, also)]
+
+
+def digest(script, models=(), also=()):
+    """For `params:` of a GPU rule: what its code means, with the loaders of these models."""
+    return closure.digest(script, [*also, *(f"draftscope/models/{kind}.py" for kind in kinds(models))])
+
+
+def kinds(models):
+    """The kinds of the named models and of the models they are derived from, sorted."""
+    found, queue = set(), list(models)
+    while queue:
+        row = EXPERIMENT.models[queue.pop()]
+        found.add(row["kind"])
+        queue += [row["base"]] if "base" in row else []
+    return sorted(found)
+
+
+def compute(stage):
+    """What a job of this stage may use, and what of that its numbers depend on."""
+    return {key: getattr(stage, key) for key in ("device", "dtype", "attention", "threads")}
+
+
+def model_file(name):
+    return RESULTS / "models" / name / "model.json"
+
+
+def law(mode):
+    """The decoding law of a mode."""
+    row = EXPERIMENT.modes[mode]
+    return {key: row[key] for key in ("temperature", "top_k", "top_p")}
+
+
+def trajectory_shards(target, domain, mode):
+    return [
+        RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"
+        for shard in EXPERIMENT.shards(domain)
+    ]
+
+
+def score_shards(pair, domain, mode):
+    """The shards that hold a pair's scores; none for a draft that has no distribution of its own."""
+    row = EXPERIMENT.pairs[pair]
+    if EXPERIMENT.models[row["draft"]]["kind"] == "prompt_lookup":
+        return []
+    folder = RESULTS / "scores" / row["target"] / row["draft_group"] / domain / mode
+    return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
+
+
+def all_trajectories():
+    return [
+        path
+        for target in EXPERIMENT.targets
+        for domain in EXPERIMENT.domains
+        for mode in EXPERIMENT.modes
+        for path in trajectory_shards(target, domain, mode)
+    ]
+
+
+def all_scores():
+    return [
+        path
+        for pair in EXPERIMENT.pairs
+        for domain in EXPERIMENT.domains
+        for mode in EXPERIMENT.modes
+        for path in score_shards(pair, domain, mode)
+    ]
+
+
+def all_rounds():
+    return [
+        RESULTS / "rounds" / pair / domain / f"{mode}.parquet"
+        for pair in EXPERIMENT.pairs
+        for domain in EXPERIMENT.domains
+        for mode in EXPERIMENT.modes
+    ]

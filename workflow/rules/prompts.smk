@@ -1,0 +1,39 @@
+# Needs: a domain's source (a package, a file of the project, or a data set on the hub).
+# Makes: prompts/{domain}/{shard}.parquet, a fixed block of prompts in registry order.
+# Why: one file a shard, so that more prompts make new files and leave the old ones alone.
+
+
+localrules:
+    collect_prompts,
+
+
+rule collect_prompts:
+    input:
+        code=sources("collect_prompts.py"),
+        files=lambda wildcards: domain_files(wildcards.domain),
+    output:
+        RESULTS / "prompts/{domain}/{shard}.parquet",
+    log:
+        LOGS / "prompts/{domain}/{shard}.log",
+    params:
+        settings=lambda wildcards: as_json(
+            name=wildcards.domain, **EXPERIMENT.domains[wildcards.domain]
+        ),
+        bounds=lambda wildcards: EXPERIMENT.shard_bounds(wildcards.domain, wildcards.shard),
+    conda:
+        "../../envs/gpu.yaml"
+    shell:
+        "python scripts/collect_prompts.py --settings {params.settings:q}"
+        " --start {params.bounds[0]} --stop {params.bounds[1]} --output {output:q} 2> {log:q}"
+
+
+def domain_files(domain):
+    """Files of the project that a domain reads its prompts from."""
+    path = EXPERIMENT.domains[domain].get("path")
+    return [path] if path else []
+
+
+def prompt_shards(domain):
+    return [
+        RESULTS / "prompts" / domain / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)
+    ]

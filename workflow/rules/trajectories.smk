@@ -1,0 +1,73 @@
+# Needs: a shard of prompts and the target's record (and its weights).
+# Makes: trajectories/{target}/{domain}/{mode}/{shard}.parquet, the target's own text as token ids.
+# Why: the only expensive autoregressive step; everything else replays what it emitted.
+
+GENERATED = [name for name, row in EXPERIMENT.modes.items() if row["imported"] is None]
+IMPORTED = [name for name, row in EXPERIMENT.modes.items() if row["imported"] is not None]
+
+
+rule generate:
+    input:
+        prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
+        model=RESULTS / "models/{target}/model.json",
+    output:
+        RESULTS / "trajectories/{target}/{domain}/{mode}/{shard}.parquet",
+    log:
+        LOGS / "generate/{target}/{domain}/{mode}/{shard}.log",
+    wildcard_constraints:
+        mode=alternatives(GENERATED),
+    params:
+        settings=lambda wildcards: as_json(
+            domain=wildcards.domain,
+            mode=wildcards.mode,
+            law=law(wildcards.mode),
+            samples=EXPERIMENT.modes[wildcards.mode]["samples"],
+            budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
+            template=EXPERIMENT.domains[wildcards.domain]["template"],
+            batch_size=EXPERIMENT.settings.generation.batch_size,
+            engine=EXPERIMENT.settings.generation.engine,
+            seed=EXPERIMENT.settings.seed,
+            **compute(EXPERIMENT.settings.generation),
+        ),
+        code=lambda wildcards: digest("generate.py", [wildcards.target]),
+    threads: EXPERIMENT.settings.generation.threads
+    resources:
+        gpu=EXPERIMENT.settings.generation.gpus,
+        mem_mb=EXPERIMENT.settings.generation.memory_mb,
+        runtime=EXPERIMENT.settings.generation.runtime_minutes,
+    conda:
+        "../../envs/gpu.yaml"
+    shell:
+        "python scripts/generate.py --settings {params.settings:q} --model {input.model:q}"
+        " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"
+
+
+rule import_trajectories:
+    input:
+        code=sources("import_trajectories.py"),
+        trajectories=lambda wildcards: EXPERIMENT.modes[wildcards.mode]["imported"][
+            wildcards.domain
+        ],
+        prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
+        model=RESULTS / "models/{target}/model.json",
+    output:
+        RESULTS / "trajectories/{target}/{domain}/{mode}/{shard}.parquet",
+    log:
+        LOGS / "import/{target}/{domain}/{mode}/{shard}.log",
+    wildcard_constraints:
+        mode=alternatives(IMPORTED),
+    params:
+        settings=lambda wildcards: as_json(
+            domain=wildcards.domain,
+            mode=wildcards.mode,
+            law=law(wildcards.mode),
+            samples=EXPERIMENT.modes[wildcards.mode]["samples"],
+            budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
+            template=EXPERIMENT.domains[wildcards.domain]["template"],
+        ),
+    conda:
+        "../../envs/gpu.yaml"
+    shell:
+        "python scripts/import_trajectories.py --settings {params.settings:q}"
+        " --model {input.model:q} --prompts {input.prompts:q}"
+        " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
