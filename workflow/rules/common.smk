@@ -17,7 +17,9 @@ from draftscope.errors import UserError
 # Jobs use the Python that runs Snakemake, whether or not its environment is activated, unless
 # Snakemake itself is asked to make the environments from envs/.
 if not workflow.deployment_settings.deployment_method:
-    shell.prefix(f"export PATH={str(Path(sys.executable).parent)!r}:$PATH; set -euo pipefail; ")
+    shell.prefix(
+        f"export PATH={str(Path(sys.executable).parent)!r}:$PATH; set -euo pipefail; "
+    )
 
 try:
     EXPERIMENT = load_experiment(config, ROOT)
@@ -37,7 +39,9 @@ wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
     target=alternatives(EXPERIMENT.targets),
     pair=alternatives(EXPERIMENT.pairs),
-    draft_group=alternatives({pair["draft_group"] for pair in EXPERIMENT.pairs.values()}),
+    draft_group=alternatives(
+        {pair["draft_group"] for pair in EXPERIMENT.pairs.values()}
+    ),
     domain=alternatives(EXPERIMENT.domains),
     mode=alternatives(EXPERIMENT.modes),
     shard=r"\d{4,}",
@@ -45,7 +49,9 @@ wildcard_constraints:
 
 def as_json(**settings):
     """Settings as one line of JSON, in the order given, so that equal settings are equal text."""
-    return json.dumps(settings, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        settings, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
 
 
 def block(settings):
@@ -60,7 +66,9 @@ def sources(script, also=()):
 
 def digest(script, models=(), also=()):
     """For `params:` of a GPU rule: what its code means, with the loaders of these models."""
-    return closure.digest(script, [*also, *(f"draftscope/models/{kind}.py" for kind in kinds(models))])
+    return closure.digest(
+        script, [*also, *(f"draftscope/models/{kind}.py" for kind in kinds(models))]
+    )
 
 
 def kinds(models):
@@ -75,7 +83,9 @@ def kinds(models):
 
 def compute(stage):
     """What a job of this stage may use, and what of that its numbers depend on."""
-    return {key: getattr(stage, key) for key in ("device", "dtype", "attention", "threads")}
+    return {
+        key: getattr(stage, key) for key in ("device", "dtype", "attention", "threads")
+    }
 
 
 def model_file(name):

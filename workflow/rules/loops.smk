@@ -12,10 +12,10 @@ rule find_loops:
         RESULTS / "loops/{target}/{domain}/{mode}.parquet",
     log:
         LOGS / "loops/{target}/{domain}/{mode}.log",
-    params:
-        settings=as_json(**block(EXPERIMENT.settings.loops)),
     conda:
         "../../envs/analysis.yaml"
+    params:
+        settings=as_json(**block(EXPERIMENT.settings.loops)),
     shell:
         "python scripts/find_loops.py --settings {params.settings:q} --model {input.model:q}"
         " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"

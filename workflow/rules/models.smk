@@ -3,7 +3,9 @@
 #   hash, end-of-text ids; for a packaged GGUF also the converted safetensors beside it.
 # Why: GPU jobs run offline from a record that pins every revision.
 
-PACKAGED = [name for name, row in EXPERIMENT.models.items() if row["kind"] == "package_gguf"]
+PACKAGED = [
+    name for name, row in EXPERIMENT.models.items() if row["kind"] == "package_gguf"
+]
 DERIVED = [name for name, row in EXPERIMENT.models.items() if "base" in row]
 RESOLVED = [name for name in EXPERIMENT.models if name not in PACKAGED + DERIVED]
 CONVERTED_FILES = [
@@ -29,11 +31,11 @@ rule convert_model:
         LOGS / "models/{model}.log",
     wildcard_constraints:
         model=alternatives(PACKAGED),
+    conda:
+        "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(**EXPERIMENT.models[wildcards.model]),
         code=lambda wildcards: digest("fetch_model.py", [wildcards.model]),
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --output {output.record:q} 2> {log:q}"
@@ -46,11 +48,11 @@ rule resolve_model:
         LOGS / "models/{model}.log",
     wildcard_constraints:
         model=alternatives(RESOLVED),
+    conda:
+        "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(**EXPERIMENT.models[wildcards.model]),
         code=lambda wildcards: digest("fetch_model.py", [wildcards.model]),
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --output {output.record:q} 2> {log:q}"
@@ -65,11 +67,11 @@ rule derive_model:
         LOGS / "models/{model}.log",
     wildcard_constraints:
         model=alternatives(DERIVED),
+    conda:
+        "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(**EXPERIMENT.models[wildcards.model]),
         code=lambda wildcards: digest("fetch_model.py", [wildcards.model]),
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --base {input.base:q} --output {output.record:q} 2> {log:q}"

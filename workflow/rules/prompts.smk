@@ -15,13 +15,15 @@ rule collect_prompts:
         RESULTS / "prompts/{domain}/{shard}.parquet",
     log:
         LOGS / "prompts/{domain}/{shard}.log",
+    conda:
+        "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(
             name=wildcards.domain, **EXPERIMENT.domains[wildcards.domain]
         ),
-        bounds=lambda wildcards: EXPERIMENT.shard_bounds(wildcards.domain, wildcards.shard),
-    conda:
-        "../../envs/gpu.yaml"
+        bounds=lambda wildcards: EXPERIMENT.shard_bounds(
+            wildcards.domain, wildcards.shard
+        ),
     shell:
         "python scripts/collect_prompts.py --settings {params.settings:q}"
         " --start {params.bounds[0]} --stop {params.bounds[1]} --output {output:q} 2> {log:q}"
@@ -35,5 +37,6 @@ def domain_files(domain):
 
 def prompt_shards(domain):
     return [
-        RESULTS / "prompts" / domain / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)
+        RESULTS / "prompts" / domain / f"{shard}.parquet"
+        for shard in EXPERIMENT.shards(domain)
     ]

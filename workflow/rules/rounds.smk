@@ -8,7 +8,9 @@ rule replay_rounds:
     input:
         code=sources("replay_rounds.py"),
         trajectories=lambda wildcards: trajectory_shards(
-            EXPERIMENT.pairs[wildcards.pair]["target"], wildcards.domain, wildcards.mode
+            EXPERIMENT.pairs[wildcards.pair]["target"],
+            wildcards.domain,
+            wildcards.mode,
         ),
         scores=lambda wildcards: score_shards(**wildcards),
     output:
@@ -16,20 +18,24 @@ rule replay_rounds:
         expected=RESULTS / "expected/{pair}/{domain}/{mode}.parquet",
     log:
         LOGS / "rounds/{pair}/{domain}/{mode}.log",
+    conda:
+        "../../envs/analysis.yaml"
     params:
         settings=lambda wildcards: as_json(
             pair=wildcards.pair,
             domain=wildcards.domain,
             mode=wildcards.mode,
             draft=EXPERIMENT.pairs[wildcards.pair]["draft"],
-            draft_settings=EXPERIMENT.models[EXPERIMENT.pairs[wildcards.pair]["draft"]],
+            draft_settings=EXPERIMENT.models[
+                EXPERIMENT.pairs[wildcards.pair]["draft"]
+            ],
             draft_lengths=EXPERIMENT.settings.draft_lengths,
             law=law(wildcards.mode),
             seed=EXPERIMENT.settings.seed,
         ),
-        scores=lambda wildcards, input: ["--scores", *input.scores] if input.scores else [],
-    conda:
-        "../../envs/analysis.yaml"
+        scores=lambda wildcards, input: (
+            ["--scores", *input.scores] if input.scores else []
+        ),
     shell:
         "python scripts/replay_rounds.py --settings {params.settings:q}"
         " --trajectories {input.trajectories:q} {params.scores:q}"

@@ -11,12 +11,20 @@ rule score:
         prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
         target=RESULTS / "models/{target}/model.json",
         drafts=lambda wildcards: [
-            model_file(name) for name in EXPERIMENT.group(wildcards.target, wildcards.draft_group)
+            model_file(name)
+            for name in EXPERIMENT.group(wildcards.target, wildcards.draft_group)
         ],
     output:
         RESULTS / "scores/{target}/{draft_group}/{domain}/{mode}/{shard}.parquet",
     log:
         LOGS / "score/{target}/{draft_group}/{domain}/{mode}/{shard}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: EXPERIMENT.settings.scoring.threads
+    resources:
+        gpu=EXPERIMENT.settings.scoring.gpus,
+        mem_mb=EXPERIMENT.settings.scoring.memory_mb,
+        runtime=EXPERIMENT.settings.scoring.runtime_minutes,
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -33,15 +41,11 @@ rule score:
         ),
         code=lambda wildcards: digest(
             "score.py",
-            [wildcards.target, *EXPERIMENT.group(wildcards.target, wildcards.draft_group)],
+            [
+                wildcards.target,
+                *EXPERIMENT.group(wildcards.target, wildcards.draft_group),
+            ],
         ),
-    threads: EXPERIMENT.settings.scoring.threads
-    resources:
-        gpu=EXPERIMENT.settings.scoring.gpus,
-        mem_mb=EXPERIMENT.settings.scoring.memory_mb,
-        runtime=EXPERIMENT.settings.scoring.runtime_minutes,
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/score.py --settings {params.settings:q} --target {input.target:q}"
         " --drafts {input.drafts:q} --trajectories {input.trajectories:q}"
@@ -51,7 +55,10 @@ rule score:
 def group_settings(target, draft_group):
     """The drafts of a group, with what each pair allows to differ."""
     return [
-        {"name": pair["draft"], "allow_special_differences": pair["allow_special_differences"]}
+        {
+            "name": pair["draft"],
+            "allow_special_differences": pair["allow_special_differences"],
+        }
         for pair in EXPERIMENT.pairs.values()
         if pair["target"] == target and pair["draft_group"] == draft_group
     ]

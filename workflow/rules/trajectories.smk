@@ -3,7 +3,9 @@
 # Why: the only expensive autoregressive step; everything else replays what it emitted.
 
 GENERATED = [name for name, row in EXPERIMENT.modes.items() if row["imported"] is None]
-IMPORTED = [name for name, row in EXPERIMENT.modes.items() if row["imported"] is not None]
+IMPORTED = [
+    name for name, row in EXPERIMENT.modes.items() if row["imported"] is not None
+]
 
 
 rule generate:
@@ -16,6 +18,13 @@ rule generate:
         LOGS / "generate/{target}/{domain}/{mode}/{shard}.log",
     wildcard_constraints:
         mode=alternatives(GENERATED),
+    conda:
+        "../../envs/gpu.yaml"
+    threads: EXPERIMENT.settings.generation.threads
+    resources:
+        gpu=EXPERIMENT.settings.generation.gpus,
+        mem_mb=EXPERIMENT.settings.generation.memory_mb,
+        runtime=EXPERIMENT.settings.generation.runtime_minutes,
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -30,13 +39,6 @@ rule generate:
             **compute(EXPERIMENT.settings.generation),
         ),
         code=lambda wildcards: digest("generate.py", [wildcards.target]),
-    threads: EXPERIMENT.settings.generation.threads
-    resources:
-        gpu=EXPERIMENT.settings.generation.gpus,
-        mem_mb=EXPERIMENT.settings.generation.memory_mb,
-        runtime=EXPERIMENT.settings.generation.runtime_minutes,
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/generate.py --settings {params.settings:q} --model {input.model:q}"
         " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"
@@ -56,6 +58,8 @@ rule import_trajectories:
         LOGS / "import/{target}/{domain}/{mode}/{shard}.log",
     wildcard_constraints:
         mode=alternatives(IMPORTED),
+    conda:
+        "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -65,8 +69,6 @@ rule import_trajectories:
             budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
             template=EXPERIMENT.domains[wildcards.domain]["template"],
         ),
-    conda:
-        "../../envs/gpu.yaml"
     shell:
         "python scripts/import_trajectories.py --settings {params.settings:q}"
         " --model {input.model:q} --prompts {input.prompts:q}"

@@ -1,0 +1,44 @@
+# `make demo` and `make test` are all that a newcomer needs; each makes the environment first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+EXPERIMENT ?= config/config.yaml
+export PATH := $(BIN):$(PATH)
+
+.PHONY: help environment demo report test test-slow lint format clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+environment: $(VENV)/installed  ## make the pinned environment in .venv
+
+$(VENV)/installed: envs/requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r envs/requirements.lock
+	@touch $@
+
+demo: environment  ## run the laptop experiment and say where the report is
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT)
+
+test: environment  ## unit tests and one small workflow run
+	"$(BIN)/python" -m pytest -m "not slow and not gpu"
+
+test-slow: environment  ## the tests that take minutes each
+	"$(BIN)/python" -m pytest -m "slow and not gpu"
+
+lint: environment  ## ruff, snakefmt and snakemake --lint
+	"$(BIN)/python" -m ruff check .
+	"$(BIN)/python" -m ruff format --check .
+	"$(BIN)/python" -m snakefmt.snakefmt --check workflow
+	"$(BIN)/python" -m snakemake --lint
+
+format: environment  ## rewrite the layout of code and rules
+	"$(BIN)/python" -m ruff check --fix .
+	"$(BIN)/python" -m ruff format .
+	"$(BIN)/python" -m snakefmt.snakefmt workflow
+
+clean:  ## remove the environment (results stay)
+	rm -rf $(VENV)

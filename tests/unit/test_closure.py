@@ -1,0 +1,112 @@
+"""What makes a job run again: the meaning of its own code, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from draftscope import closure
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The code that the numbers of a GPU job can depend on. A longer list makes more edits rerun
+# expensive jobs: add to it only what such a job cannot do without.
+GPU_CLOSURES = {
+    "generate.py": {
+        "draftscope/__init__.py",
+        "draftscope/errors.py",
+        "draftscope/models/__init__.py",
+        "draftscope/progress.py",
+        "draftscope/prompts.py",
+        "draftscope/records.py",
+        "draftscope/sampling.py",
+        "draftscope/schemas.py",
+        "draftscope/seeds.py",
+        "draftscope/trajectories.py",
+    },
+}
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    folder = tmp_path / "scripts"
+    shutil.copytree(ROOT / "scripts", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    yield folder
+    clear()
+
+
+def clear():
+    for cached in (closure._tree, closure._meaning, closure._imports):
+        cached.cache_clear()
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    clear()
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_imports_of_every_form_are_followed(tmp_path):
+    write(tmp_path, "draftscope/__init__.py", "")
+    write(tmp_path, "draftscope/a.py", "def f():\n    from draftscope.pack import inner\n")
+    write(tmp_path, "draftscope/pack/__init__.py", "from . import beside\n")
+    write(tmp_path, "draftscope/pack/inner.py", "from ..b import x\nimport numpy\n")
+    write(tmp_path, "draftscope/pack/beside.py", "")
+    write(tmp_path, "draftscope/b.py", "")
+    write(tmp_path, "draftscope/unused.py", "")
+    write(tmp_path, "run.py", "import draftscope.a as a\n")
+    found = {p.relative_to(tmp_path).as_posix() for p in closure.sources("run.py", (), tmp_path)}
+    assert found == {
+        "run.py",
+        "draftscope/__init__.py",
+        "draftscope/a.py",
+        "draftscope/b.py",
+        "draftscope/pack/__init__.py",
+        "draftscope/pack/beside.py",
+        "draftscope/pack/inner.py",
+    }
+
+
+def test_case_61_a_changed_module_changes_the_digest_of_its_importers(tmp_path):
+    write(tmp_path, "draftscope/__init__.py", "")
+    write(tmp_path, "draftscope/helper.py", "V = 1\n")
+    write(tmp_path, "run.py", "from draftscope import helper\n")
+    write(tmp_path, "other.py", "import draftscope\n")
+    before = closure.digest("run.py", (), tmp_path), closure.digest("other.py", (), tmp_path)
+    edit(tmp_path / "draftscope/helper.py", "V = 1", "V = 2")
+    after = closure.digest("run.py", (), tmp_path), closure.digest("other.py", (), tmp_path)
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_case_62_a_comment_or_docstring_changes_no_digest(scripts):
+    before = closure.digest("generate.py", (), scripts)
+    path = scripts / "draftscope/seeds.py"
+    edit(path, "from __future__", "# a comment\n\n\nfrom __future__")
+    edit(path, '"""A generator of its own', '"""A stream of its own')
+    edit(scripts / "draftscope/errors.py", "neither JSON text nor", "not JSON text and not")
+    assert closure.digest("generate.py", (), scripts) == before
+    edit(path, '.encode("utf-8")', '.encode("utf-16")')
+    assert closure.digest("generate.py", (), scripts) != before
+
+
+@pytest.mark.parametrize("script", GPU_CLOSURES)
+def test_the_closure_of_a_gpu_rule_is_small_and_frozen(script):
+    folder = ROOT / "scripts"
+    found = {p.relative_to(folder).as_posix() for p in closure.sources(script)} - {script}
+    assert found == GPU_CLOSURES[script]
+
+
+def test_the_loader_of_another_model_kind_is_not_in_the_digest(scripts):
+    names = ["draftscope/models/package_gguf.py"]
+    before = closure.digest("generate.py", names, scripts)
+    write(scripts, "draftscope/models/hub.py", "CHANGED = True\n")
+    clear()
+    assert closure.digest("generate.py", names, scripts) == before

@@ -1,0 +1,178 @@
+"""The experiment is read strictly: each kind of mistake gives one line that names the remedy."""
+
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from draftscope import config, registry
+from draftscope.errors import UserError
+from draftscope.strict import Strict, load_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+LAPTOP = load_yaml(ROOT / "config/config.yaml")
+PAPER = load_yaml(ROOT / "config/paper.yaml")
+
+
+def merged(base: dict, over: dict) -> dict:
+    """What Snakemake makes of two configuration files: mappings merge, all else replaces."""
+    result = copy.deepcopy(base)
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def load(**over) -> config.Resolved:
+    return config.load(merged(LAPTOP, over), ROOT)
+
+
+def message(**over) -> str:
+    with pytest.raises(UserError) as caught:
+        load(**over)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_laptop_and_the_paper_experiment_are_valid():
+    laptop = load()
+    assert laptop.settings.experiment == "laptop"
+    paper = config.load(merged(LAPTOP, PAPER), ROOT)
+    assert paper.settings.domains[0].prompts == 500
+    assert len(paper.shards("math-500")) == 32
+    assert paper.group("r1-distill-qwen-7b", "position") == [
+        "r1-distill-qwen-1.5b",
+        "qwen2.5-1.5b-instruct",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [
+        ({"draft_lenghts": [1]}, "unknown key 'draft_lenghts'; did you mean 'draft_lengths'"),
+        ({"generation": {"dytpe": "float32"}}, "generation.dytpe'; did you mean 'dtype'"),
+        ({"domains": [{"name": "math", "prompt": 3, "max_new_tokens": 4}]}, "did you mean 'prom"),
+        ({"pairs": ["smollm2-3bits"]}, "unknown pair 'smollm2-3bits'; did you mean 'smollm2-3bit'"),
+        ({"modes": ["gredy"]}, "unknown mode 'gredy'; did you mean 'greedy'"),
+        (
+            {"domains": [{"name": "maths", "prompts": 1, "max_new_tokens": 1}]},
+            "unknown domain 'maths'; did you mean 'math'",
+        ),
+        ({"pairs": ["smollm2-3bit", "smollm2-3bit"]}, "'smollm2-3bit' stands twice in pairs"),
+        ({"draft_lengths": [0]}, "draft_lengths.0 is 0"),
+        ({"draft_lengths": []}, "draft_lengths"),
+        ({"experiment": "my/run"}, "a name holds letters"),
+        ({"experiment": ".."}, "a name holds letters"),
+        ({"shard_size": 17}, "shard_size 17 is not a multiple of generation.batch_size 16"),
+        ({"position": {"draft_length": 4}}, "position.draft_length 4 is not among"),
+        ({"position": {"domain": "code2"}}, "position.domain 'code2'"),
+        ({"statistics": {"confidence": 1.5}}, "statistics.confidence is 1.5"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_case_68_a_mistake_is_named_with_the_nearest_right_value(over, expected):
+    assert expected in message(**over)
+
+
+def test_a_missing_key_is_named():
+    raw = copy.deepcopy(LAPTOP)
+    del raw["scoring"]["position_chunk"]
+    with pytest.raises(UserError, match="key 'scoring.position_chunk' is missing"):
+        config.load(raw, ROOT)
+
+
+def test_case_69_command_line_text_is_coerced_by_type_then_validated():
+    assert load(draft_lengths=["5", "10"]).settings.draft_lengths == [5, 10]
+    assert load(statistics={"confidence": "0.9"}).settings.statistics.confidence == 0.9
+    assert "draft_lengths.0 is 'three'" in message(draft_lengths=["three"])
+    assert "draft_lengths.0 is True" in message(draft_lengths=["true", "5"])
+    assert "draft_lengths.0 is 2.5" in message(draft_lengths=["2.5"])
+    assert load(experiment="123").settings.experiment == "123"
+
+
+def registries(tmp_path: Path, **files: str) -> dict:
+    paths = {}
+    for kind in ("models", "pairs", "domains", "modes"):
+        path = tmp_path / f"{kind}.yaml"
+        if kind in files:
+            path.write_text(files[kind], encoding="utf-8")
+        paths[kind] = [f"config/{kind}.yaml"] + ([str(path)] if kind in files else [])
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "use", "expected"),
+    [
+        ("modes", "cold: {temperature: -1}", {"modes": ["cold"]}, "mode 'cold': temperature is -1"),
+        ("modes", "a/b: {temperature: 1}", {}, "'a/b' cannot name one of the modes"),
+        ("modes", "greedy: {temperature: 1}", {}, "'greedy' stands in another file"),
+        ("modes", "x: {temperature: 1}\nx: {temperature: 0}", {}, "'x' stands twice, again in line 2"),
+        ("modes", "x: {temprature: 1}", {"modes": ["x"]}, "did you mean 'temperature'"),
+        ("modes", "x: {temperature: 1", {}, "not valid YAML"),
+        ("modes", "[]", {}, "expected a mapping"),
+        (
+            "pairs",
+            "p: {target: smollm2-135, draft: prompt-lookup, draft_group: g}",
+            {"pairs": ["p"]},
+            "unknown model 'smollm2-135'; did you mean 'smollm2-135m'",
+        ),
+        (
+            "pairs",
+            "p: {target: prompt-lookup, draft: smollm2-135m, draft_group: g}",
+            {"pairs": ["p"]},
+            "prompt lookup can be a draft, not a target",
+        ),
+        (
+            "models",
+            "m: {kind: hubb, id: a/b}",
+            {"pairs": ["p"]},
+            "unknown kind 'hubb'; did you mean 'hub'",
+        ),
+        (
+            "models",
+            "m: {kind: round_to_nearest, base: smollm2-135m, bits: 1, group_size: 64}",
+            {"pairs": ["p"]},
+            "model 'm': bits is 1",
+        ),
+    ],
+)
+def test_mistakes_in_registries(tmp_path, kind, text, use, expected):
+    files = {kind: text}
+    if kind == "models":
+        files["pairs"] = "p: {target: m, draft: prompt-lookup, draft_group: g}"
+    assert expected in message(registries=registries(tmp_path, **files), **use)
+
+
+def test_a_missing_registry_file_is_named():
+    assert "nowhere.yaml does not exist" in message(registries={"models": ["config/nowhere.yaml"]})
+
+
+def every_key(model: type[Strict], prefix: str = "") -> set[str]:
+    keys = set()
+    for name, field in model.model_fields.items():
+        keys.add(name)
+        for inner in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(inner, type) and issubclass(inner, Strict):
+                keys |= every_key(inner, f"{prefix}{name}.")
+    return keys
+
+
+def test_the_configuration_file_is_a_manual_of_every_key():
+    text = (ROOT / "config/config.yaml").read_text(encoding="utf-8")
+    written = set(re.findall(r"(?:^|[{,\s-])([a-z_]+):(?=\s|$)", text, flags=re.MULTILINE))
+    assert every_key(config.Experiment) - {"gpus", "memory_mb", "runtime_minutes"} <= written
+
+
+@pytest.mark.parametrize("kind", ["models", "pairs", "modes"])
+def test_every_row_of_our_registries_is_valid(kind):
+    rows = yaml.safe_load((ROOT / f"config/{kind}.yaml").read_text(encoding="utf-8"))
+    what = kind.removesuffix("s")
+    assert registry.select(rows, list(rows), kind, what).keys() == rows.keys()
+    if kind == "pairs":
+        pairs = registry.select(rows, list(rows), kind, what)
+        models = yaml.safe_load((ROOT / "config/models.yaml").read_text(encoding="utf-8"))
+        registry.models_of(pairs, models)
