@@ -21,6 +21,7 @@ $(VENV)/installed: envs/requirements.lock
 	@touch $@
 
 demo: environment  ## run the laptop experiment and say where the report is
+	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT)
 
 test: environment  ## unit tests and one small workflow run

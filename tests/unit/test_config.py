@@ -110,7 +110,12 @@ def registries(tmp_path: Path, **files: str) -> dict:
         ("modes", "cold: {temperature: -1}", {"modes": ["cold"]}, "mode 'cold': temperature is -1"),
         ("modes", "a/b: {temperature: 1}", {}, "'a/b' cannot name one of the modes"),
         ("modes", "greedy: {temperature: 1}", {}, "'greedy' stands in another file"),
-        ("modes", "x: {temperature: 1}\nx: {temperature: 0}", {}, "'x' stands twice, again in line 2"),
+        (
+            "modes",
+            "x: {temperature: 1}\nx: {temperature: 0}",
+            {},
+            "'x' stands twice, again in line 2",
+        ),
         ("modes", "x: {temprature: 1}", {"modes": ["x"]}, "did you mean 'temperature'"),
         ("modes", "x: {temperature: 1", {}, "not valid YAML"),
         ("modes", "[]", {}, "expected a mapping"),

@@ -1,0 +1,155 @@
+"""A copy of the project with tiny models, in which Snakemake can run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from tiny import tiny_model_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("scripts", "workflow", "config", "envs", "README.md", "Makefile", "pyproject.toml")
+
+MODELS = {
+    "tiny": {"kind": "local", "path": "weights/tiny"},
+    "tiny-4bit": {"kind": "round_to_nearest", "base": "tiny", "bits": 4, "group_size": 32},
+    "tiny-other": {"kind": "local", "path": "weights/other"},
+    "tiny-lookup": {"kind": "prompt_lookup", "max_ngram": 3, "min_ngram": 1},
+}
+PAIRS = {
+    "copy": {"target": "tiny", "draft": "tiny-4bit", "draft_group": "copies"},
+    "lookup": {"target": "tiny", "draft": "tiny-lookup", "draft_group": "free"},
+    "other": {"target": "tiny", "draft": "tiny-other", "draft_group": "later"},
+}
+MODES = {"cold": {"temperature": 0}, "warm": {"temperature": 0.8, "top_p": 0.95}}
+EXPERIMENT = {
+    "experiment": "tiny",
+    "registries": {kind: [f"tiny/{kind}.yaml"] for kind in ("models", "pairs", "domains", "modes")},
+    "pairs": ["copy", "lookup"],
+    "domains": [
+        {"name": "small", "prompts": 8, "max_new_tokens": 40},
+        {"name": "spare", "prompts": 3, "max_new_tokens": 12},
+    ],
+    "modes": ["cold", "warm"],
+    "draft_lengths": [2, 4],
+    "shard_size": 4,
+    "generation": {"batch_size": 2},
+    "statistics": {"resamples": 200},
+    "position": {
+        "domain": "small",
+        "draft_length": 2,
+        "configurations": [{"pair": "copy", "label": "same"}, {"pair": "lookup", "label": "xfam"}],
+        "bin_width": 10,
+    },
+    "choice": {"cost_ratios": {"tiny-4bit": 0.5, "tiny-lookup": 0.0, "tiny-other": 0.5}},
+    "report": {"title": "A tiny run", "viewer_trajectories": 1},
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder in which the workflow can run."""
+
+    folder: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "snakemake", "--configfile", "tiny/config.yaml"),
+            *("--nocolor", *arguments),
+        ]
+
+    def start(self, *arguments: str, **options) -> subprocess.Popen:
+        """Start Snakemake in a session of its own, so that all of it can be killed."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **options,
+        )
+
+    def run(self, *arguments: str, status: int | None = 0) -> str:
+        """Run Snakemake and return what it printed; `status` None accepts any exit status."""
+        answer = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+            env=os.environ | {"COLUMNS": "200"},
+        )
+        printed = answer.stdout + answer.stderr
+        assert status is None or answer.returncode == status, printed[-6000:]
+        return printed
+
+    def plan(self, *arguments: str) -> dict[str, int]:
+        """Jobs that Snakemake would run now: rule -> count."""
+        printed = self.run("-n", "--quiet", "rules", *arguments)
+        jobs = {}
+        for line in printed.splitlines():
+            words = line.split()
+            if len(words) == 2 and words[1].isdigit() and words[0] not in ("total", "all"):
+                jobs[words[0]] = int(words[1])
+        return jobs
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.folder / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text, f"{name} does not hold {old!r}"
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    def configure(self, name: str, content: dict) -> None:
+        (self.folder / "tiny" / name).write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def tables(self, experiment: str = "tiny") -> dict[str, str]:
+        """Every table of an experiment as text, by name."""
+        folder = self.folder / "results" / experiment
+        paths = [*folder.glob("exhibits/**/*.csv"), folder / "scorecard.csv"]
+        return {str(path.relative_to(folder)): path.read_text("utf-8") for path in sorted(paths)}
+
+    def copy(self, folder: Path) -> Project:
+        """The project with its results and Snakemake's records, times kept."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Project(folder)
+
+
+def new_project(folder: Path, parts: Sequence[str] = PARTS) -> Project:
+    """A project without results, in a folder whose name has a space."""
+    for part in parts:
+        source = ROOT / part
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".*")
+            shutil.copytree(source, folder / part, ignore=ignored)
+        elif source.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / part)
+    tiny_model_folder(folder / "weights/tiny", seed=1)
+    tiny_model_folder(folder / "weights/other", seed=2)
+    project = Project(folder)
+    (folder / "tiny").mkdir()
+    prompts = [
+        {"id": f"p{i}", "text": f"Say {i} things about the sea.", "language": "en"}
+        for i in range(12)
+    ]
+    with open(folder / "tiny/prompts.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(prompt) + "\n" for prompt in prompts)
+    project.configure("models.yaml", MODELS)
+    project.configure("pairs.yaml", PAIRS)
+    project.configure("modes.yaml", MODES)
+    project.configure("domains.yaml", domains())
+    project.configure("config.yaml", EXPERIMENT)
+    return project
+
+
+def domains() -> dict:
+    source = {"source": "file", "path": "tiny/prompts.jsonl", "template": {"chat_template": True}}
+    return {"small": source, "spare": source | {"template": {"chat_template": False}}}

@@ -1,0 +1,169 @@
+"""The whole workflow on tiny models: complete, independent of sharding, and hard to break."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from draftscope import records
+from tiny_project import ROOT, new_project
+
+pytestmark = pytest.mark.workflow
+
+EXHIBITS = [
+    *(f"position/table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")),
+    *(f"position/figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")),
+]
+
+
+def test_every_promised_output_is_there(finished):
+    results = finished.folder / "results/tiny"
+    for name in EXHIBITS:
+        assert (results / "exhibits" / name).stat().st_size > 0, name
+    page = (results / "report.html").read_text(encoding="utf-8")
+    for outside in ('src="http', "url(http", '<link rel="stylesheet" href="http'):
+        assert outside not in page
+    assert (results / "scorecard.md").stat().st_size > 0
+
+
+def test_rounds_carry_the_condition_they_were_measured_under(finished):
+    path = finished.folder / "results/tiny/rounds/copy/small/warm.parquet"
+    condition = records.condition(path)
+    assert condition["target"] == "tiny"
+    assert condition["draft"] == "tiny-4bit"
+    assert condition["law"] == {"temperature": 0.8, "top_k": 0, "top_p": 0.95}
+    assert condition["batch_size"] == 2
+
+
+def test_another_shard_size_gives_the_same_tables(finished, tmp_path):
+    project = finished.copy(tmp_path / "resharded")
+    project.edit("tiny/config.yaml", "shard_size: 4", "shard_size: 2")
+    project.edit("tiny/config.yaml", "experiment: tiny", "experiment: resharded")
+    project.run("--cores", "2")
+    assert len(list((project.folder / "results/resharded/trajectories").rglob("small/cold/*"))) == 4
+    assert project.tables("resharded") == finished.tables()
+
+
+def test_case_63_a_kill_during_generation_loses_nothing(finished, tmp_path):
+    project = new_project(tmp_path / "killed")
+    process = project.start("--cores", "2")
+    logs = project.folder / "results/tiny/logs/generate"
+    deadline = time.monotonic() + 120
+    while not list(logs.rglob("*.log")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (project.folder / "results/tiny/report.html").exists()
+    for path in (project.folder / "results/tiny/trajectories").rglob("*.parquet"):
+        records.read(path, "trajectories")
+    assert "lock" in project.run("--cores", "2", status=1).lower()
+    subprocess.run([sys.executable, "scripts/clear_stale_lock.py"], cwd=project.folder, check=True)
+    project.run("--cores", "2")
+    assert project.tables() == finished.tables()
+
+
+def test_case_64_the_lock_of_a_living_run_is_left_alone(project):
+    process = project.start("--cores", "1", "--forceall")
+    locks = project.folder / ".snakemake/locks"
+    try:
+        deadline = time.monotonic() + 60
+        while not list(locks.glob("*.lock")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        answer = subprocess.run(
+            [sys.executable, "scripts/clear_stale_lock.py"],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 2
+        assert f"process {process.pid}" in answer.stderr
+        assert list(locks.glob("*.lock"))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_case_65_a_damaged_or_incomplete_shard_stops_the_run_by_name(project):
+    shard = project.folder / "results/tiny/trajectories/tiny/small/cold/0000.parquet"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[: len(whole) // 2])
+    assert "0000.parquet is damaged" in project.run("--cores", "2", status=1)
+    rows = records.read(
+        project.folder / "results/tiny/trajectories/tiny/small/cold/0001.parquet", "trajectories"
+    )
+    condition = records.condition(rows)
+    records.write(shard, rows, "trajectories", condition)
+    printed = project.run("--cores", "2", status=1)
+    assert "lacks prompt" in printed and "holds foreign prompt" in printed
+
+
+def test_case_71_the_report_needs_result_files_only(project):
+    shutil.rmtree(project.folder / ".snakemake")
+    page = project.folder / "results/tiny/report.html"
+    before = page.read_bytes()
+    project.run("--cores", "2", "--touch")
+    page.unlink()
+    project.run("--cores", "1")
+    assert page.read_bytes() == before
+
+
+def test_snakemake_makes_its_own_report_too(finished, tmp_path):
+    target = tmp_path / "snakemake.html"
+    finished.run("--report", str(target))
+    assert target.stat().st_size > 100_000
+
+
+def test_case_68_bad_settings_stop_before_any_job(finished):
+    printed = finished.run("-n", "--config", "draft_lenghts=[3]", status=1)
+    assert "error: configuration: unknown key 'draft_lenghts'; did you mean" in printed
+    assert "Traceback" not in printed
+
+
+def test_case_69_a_list_on_the_command_line_is_read_as_numbers(finished):
+    assert finished.plan("--config", "draft_lengths=[2,3,4]")["replay_rounds"] == 8
+    printed = finished.run("-n", "--config", "draft_lengths=[two]", status=1)
+    assert "draft_lengths.0 is 'two'" in printed
+
+
+def test_the_study_at_its_published_scale_can_be_planned():
+    answer = subprocess.run(
+        [
+            *(sys.executable, "-m", "snakemake", "--configfile", "config/paper.yaml"),
+            *("-n", "--quiet", "rules", "--nolock"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    jobs = dict(line.split() for line in answer.stdout.splitlines() if len(line.split()) == 2)
+    assert jobs["generate"] == "64"
+    assert jobs["score"] == "64"
+
+
+def test_text_of_another_engine_takes_the_place_of_generated_text(project):
+    rows = []
+    for path in sorted((project.folder / "results/tiny/trajectories/tiny").rglob("*.parquet")):
+        if "cold" in path.parts:
+            rows += records.read(path, "trajectories").to_pylist()
+    with open(project.folder / "tiny/engine.jsonl", "w", encoding="utf-8") as file:
+        for row in rows:
+            keys = ("prompt_id", "prompt_token_ids", "token_ids")
+            file.write(json.dumps({key: row[key] for key in keys}) + "\n")
+    with open(project.folder / "tiny/modes.yaml", "a", encoding="utf-8") as file:
+        file.write(
+            "engine:\n  temperature: 0\n  imported:\n"
+            "    small: tiny/engine.jsonl\n    spare: tiny/engine.jsonl\n"
+        )
+    project.edit("tiny/config.yaml", "- warm\n", "- warm\n- engine\n")
+    project.run("--cores", "2", "rounds")
+    folder = project.folder / "results/tiny/rounds/copy/small"
+    imported = records.read(folder / "engine.parquet", "rounds").to_pylist()
+    assert imported == records.read(folder / "cold.parquet", "rounds").to_pylist()
