@@ -90,15 +90,23 @@ def write_table(
         notes=[_one_line(note) for note in notes],
     )
     paths = [Path(f"{stem}.{suffix}") for suffix in ("csv", "md", "tex")]
-    with atomic(paths[0]) as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-        writer.writerow(columns)
-        empty = "" if missing is None else missing
-        writer.writerows([empty if value is None else value for value in row] for row in rows)
+    write_csv(paths[0], columns, rows, "" if missing is None else missing)
     for path, text in ((paths[1], as_markdown(shown)), (paths[2], as_latex(shown))):
         with atomic(path) as file:
             file.write(text)
     return paths
+
+
+def write_csv(
+    path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], missing: str = ""
+) -> None:
+    """Write one CSV: texts quoted, numbers with all their digits, missing values as `missing`."""
+    with atomic(path) as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            plain = [_plain(value) for value in row]
+            writer.writerow([missing if value is None else value for value in plain])
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
