@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 from draftscope.errors import UserError, command
 
+log = logging.getLogger(__name__)
+
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
@@ -29,7 +31,7 @@ def main() -> None:
         )
     for lock in locks:
         lock.unlink(missing_ok=True)
-    logging.info("removed the lock of a run that is no longer alive")
+    log.info("removed the lock of a run that is no longer alive")
 
 
 def runs_in(folder: Path) -> list[int]:
@@ -39,9 +41,9 @@ def runs_in(folder: Path) -> list[int]:
     for process in psutil.process_iter():
         try:
             words = " ".join(process.cmdline())
-            if process.pid not in ours and "snakemake" in words and "python" in words:
-                if Path(process.cwd()) == folder:
-                    found.append(process.pid)
+            other = process.pid in ours or "snakemake" not in words or "python" not in words
+            if not other and Path(process.cwd()) == folder:
+                found.append(process.pid)
         except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
     return found

@@ -88,8 +88,8 @@ class Choice(Strict):
 
 
 class Scorecard(Strict):
-    relative_margin: Fraction = Field(
-        description="an interval this narrow, relative to the published value, may say agrees"
+    margins: dict[str, Annotated[Number, Field(gt=0)]] = Field(
+        description="by unit: the widest interval that may say agrees or differs"
     )
 
 
