@@ -1,22 +1,17 @@
-"""Load tiny models and wrap hand-made logits as the library's `LoadedModel`."""
+"""Load tiny models from their folders, and prompts from ids."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-from draftscope.models.loaded import LoadedModel, Weights, assemble
+from draftscope import models
 
 
-def load_tiny(folder: Path, name: str = "tiny", dtype: torch.dtype = torch.float32) -> LoadedModel:
+def load_tiny(folder: Path, name: str = "tiny", dtype: str = "float32") -> models.LoadedModel:
     """A model saved by `tiny.tiny_model_folder`, on the CPU."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    weights = Weights(model, AutoTokenizer.from_pretrained(folder), None)
-    record = {"name": name, "kind": "local", "revision": "0"}
-    return assemble(record, weights, torch.device("cpu"), "sdpa")
+    settings = {"kind": "local", "path": str(folder)}
+    return models.load(models.resolve(name, settings, folder / "record"), "cpu", dtype)
 
 
 def rendered(*token_ids: int) -> SimpleNamespace:

@@ -1,0 +1,97 @@
+"""Score a shard of trajectories: one pass of the target, one of each draft of a group."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+from draftscope.errors import UserError, command, json_argument
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="JSON or a JSON file: domain, mode, laws, drafts, position_chunk, max_disagreement, "
+        "device, dtype, attention, threads",
+    )
+    parser.add_argument("--target", required=True, help="model.json of the target")
+    parser.add_argument("--drafts", required=True, nargs="+", help="model.json of each draft")
+    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
+    parser.add_argument(
+        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
+    )
+    parser.add_argument("--output", required=True, help="Parquet of schema scores")
+    arguments = parser.parse_args()
+    settings = json_argument(arguments.settings)
+
+    from draftscope import runtime
+
+    runtime.prepare(settings["threads"])
+    from draftscope import models, records
+    from draftscope.models.vocabulary import align
+    from draftscope.scoring import check_disagreement, score
+
+    prompt_ids = None
+    if arguments.prompts:
+        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
+    table = records.read(arguments.trajectories, "trajectories", prompt_ids)
+    generated = records.condition(table)
+
+    how = (settings["device"], settings["dtype"], settings["attention"])
+    target = models.load(arguments.target, *how)
+    _require_same_target(generated, target.condition("target"), arguments.trajectories)
+    allowed = {row["name"]: row["allow_special_differences"] for row in settings["drafts"]}
+    drafts, described = [], {}
+    for path in arguments.drafts:
+        record = models.read_record(path)
+        name = record["name"]
+        if name not in allowed:
+            raise UserError(
+                f"{path} is draft {name}, which the settings do not name "
+                f"({', '.join(allowed) or 'none'})"
+            )
+        if record["kind"] == "prompt_lookup":
+            log.info("%s is replayed from the text by its own proposer: nothing to score", name)
+            continue
+        draft = models.load(record, *how)
+        drafts.append((draft, align(target, draft, allow_special=allowed[name])))
+        described[name] = draft.condition("draft")
+
+    started = time.monotonic()
+    rows = score(target, drafts, table.to_pylist(), settings["laws"], settings["position_chunk"])
+    share = check_disagreement(rows, settings["max_disagreement"])
+    log.info("the scored law excludes %.3f%% of the emitted tokens", 100 * share)
+    scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}
+    records.write(
+        arguments.output,
+        rows,
+        "scores",
+        generated | scoring | {"laws": settings["laws"], "drafts": described},
+        {
+            "device": str(target.device),
+            "threads": settings["threads"],
+            "seconds": time.monotonic() - started,
+            "target_disagreement_share": share,
+        },
+    )
+
+
+_SCORING = ("dtype", "attention", "device_type")
+
+
+def _require_same_target(generated: dict, target: dict, path: str | Path) -> None:
+    for key in ("target", "target_revision", "tokenizer_sha256"):
+        if key in generated and generated[key] != target[key]:
+            raise UserError(
+                f"{path} was generated with {key} {generated[key]}, but {key} is now {target[key]}"
+            )
+
+
+if __name__ == "__main__":
+    command(main)

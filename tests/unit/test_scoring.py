@@ -1,0 +1,315 @@
+"""Scores against a plain full-softmax reference in float64, and what must hold of them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from loading import load_tiny, rendered
+from scipy import stats
+from tiny import tiny_model_folder
+from transformers import (
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from draftscope import logits, records, scoring
+from draftscope.errors import UserError
+from draftscope.models.vocabulary import align
+from draftscope.scoring import check_disagreement, disagreement_share, score
+from draftscope.trajectories import generate
+
+COLD = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
+ONE = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+LAWS = {
+    "decoding": {"temperature": 0.7, "top_k": 0, "top_p": 1.0},
+    "unwarped": ONE,
+    "top_k": {"temperature": 1.2, "top_k": 7, "top_p": 1.0},
+    "top_p": {"temperature": 0.9, "top_k": 0, "top_p": 0.8},
+    "both": {"temperature": 1.5, "top_k": 20, "top_p": 0.9},
+    "greedy": COLD,
+}
+EXACT = {"token_ids", "target_argmax", "draft_argmax", "draft_rank", "target_disagreement"}
+PROMPTS = [(f"p{n}", rendered(0, *range(20, 21 + 2 * n))) for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return load_tiny(tiny_model_folder(tmp_path_factory.mktemp("target")), "target")
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("draft")
+    return load_tiny(tiny_model_folder(folder, seed=1, width=32, layers=1), "draft")
+
+
+def texts(target, law, budget=11, prompts=PROMPTS):
+    return generate(
+        target, prompts, law=law, budget=budget, batch_size=2, samples=1, run_seed=0, domain="d"
+    )
+
+
+@pytest.fixture(scope="module")
+def sampled(target):
+    return texts(target, LAWS["decoding"])
+
+
+def scored(target, drafts, rows, laws=LAWS, **options):
+    drafts = [(d, align(target, d)) for d in drafts]
+    result = score(target, drafts, rows, laws, **options)
+    return {(r["prompt_id"], r["draft"], r["law"]): r for r in result}
+
+
+def warped(raw, law):
+    """log-probabilities by transformers' own warpers, one position [V] in float64."""
+    if law["temperature"] == 0:
+        out = np.full(len(raw), -np.inf)
+        out[np.argmax(raw)] = 0.0
+        return out
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(law["temperature"])])
+    if law["top_k"]:
+        warpers.append(TopKLogitsWarper(law["top_k"]))
+    if law["top_p"] < 1:
+        warpers.append(TopPLogitsWarper(law["top_p"]))
+    return torch.log_softmax(warpers(None, torch.tensor(raw)[None]), -1)[0].numpy()
+
+
+def reference(raw_p, raw_q, token, law, masked=()):
+    """Every column at one position from the definitions alone."""
+    V, W = len(raw_p), len(raw_q)
+    raw_q = raw_q.copy()
+    raw_q[list(masked)] = -np.inf
+    log_p, log_q = np.full(max(V, W), -np.inf), np.full(max(V, W), -np.inf)
+    log_p[:V], log_q[:W] = warped(raw_p, law), warped(raw_q, law)
+    p, q = np.exp(log_p), np.exp(log_q)
+    emittable = [v for v in range(max(V, W)) if v < W and v not in masked]
+    best = int(np.argmax(raw_p))
+    padded_q = np.append(raw_q, np.full(max(V - W, 0), -np.inf))
+    top = np.sort(raw_p)[::-1]
+    return {
+        "log_p": log_p[token],
+        "log_q": log_q[token],
+        "overlap": sum(min(a, b) for a, b in zip(p, q, strict=True)),
+        "target_entropy": stats.entropy(p),
+        "draft_entropy": stats.entropy(q),
+        "kl": sum(p[v] * (log_p[v] - log_q[v]) for v in emittable if p[v] > 0),
+        "log_q_target_argmax": log_q[best],
+        "top2_gap": top[0] - top[1],
+        "target_argmax": best,
+        "draft_argmax": int(np.argmax(raw_q)),
+        "draft_rank": sum(
+            value >= padded_q[best] for v, value in enumerate(padded_q) if v != best
+        ),
+        "uncommon_mass": sum(p[v] for v in range(V) if v not in emittable),
+    }
+
+
+def whole_logits(loaded, row):
+    ids = torch.tensor([row["prompt_token_ids"] + row["token_ids"]])
+    with torch.inference_mode():
+        out = loaded.model(ids).logits[0].double().numpy()
+    return out[len(row["prompt_token_ids"]) - 1 : -1]
+
+
+def check_against_reference(target, draft, rows, found, laws=LAWS, masked=()):
+    for row in rows:
+        ours, theirs = whole_logits(target, row), whole_logits(draft, row)
+        for name, law in laws.items():
+            columns = found[row["prompt_id"], draft.name, name]
+            for t, token in enumerate(row["token_ids"]):
+                wanted = reference(ours[t], theirs[t], token, law, masked)
+                for key, value in wanted.items():
+                    got = columns[key][t]
+                    if key in EXACT:
+                        assert got == value, (name, key, t)
+                    else:
+                        assert got == pytest.approx(value, rel=2e-5, abs=2e-6), (name, key, t)
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 64])
+def test_every_column_equals_the_reference_under_every_law(target, draft, sampled, chunk):
+    found = scored(target, [draft], sampled, position_chunk=chunk)
+    assert len(found) == len(PROMPTS) * len(LAWS)
+    check_against_reference(target, draft, sampled, found)
+    assert any(np.isinf(found["p1", "draft", "top_p"]["kl"]))
+    assert any(found["p1", "draft", "unwarped"]["draft_rank"] > 3)
+
+
+def test_the_arithmetic_can_run_in_float64(target, draft, sampled):
+    found = scored(target, [draft], sampled, precision=torch.float64)
+    assert found["p0", "draft", "unwarped"]["kl"].dtype == np.float64
+    check_against_reference(target, draft, sampled, found)
+
+
+def test_a_shifted_position_would_be_noticed(target, draft, sampled, monkeypatch):
+    """Negative control: states that are one position late fail the reference."""
+    original = scoring.hidden_states
+    monkeypatch.setattr(scoring, "hidden_states", lambda m, ids: original(m, ids).roll(1, 0))
+    with pytest.raises(AssertionError):
+        check_against_reference(target, draft, sampled, scored(target, [draft], sampled))
+
+
+@pytest.mark.parametrize("law", [LAWS["decoding"], COLD, LAWS["both"]])
+def test_a_draft_identical_to_its_target_overlaps_wholly(target, law):
+    rows = texts(target, law)
+    twin = replace(target, name="twin")
+    for row in scored(target, [twin], rows, {"decoding": law, "unwarped": ONE}).values():
+        assert np.allclose(row["overlap"], 1, atol=1e-6) and row["overlap"].max() <= 1
+        assert not row["kl"].any() and not row["draft_rank"].any()
+        assert np.array_equal(row["log_p"], row["log_q"])
+        assert np.array_equal(row["target_argmax"], row["draft_argmax"])
+
+
+def test_one_pass_scores_all_drafts_as_passes_of_their_own_do(target, draft, sampled, monkeypatch):
+    passes = []
+    original = scoring.hidden_states
+    monkeypatch.setattr(
+        scoring, "hidden_states", lambda m, ids: passes.append(m.name) or original(m, ids)
+    )
+    twin = replace(target, name="twin")
+    together = scored(target, [draft, twin], sampled)
+    assert sorted(passes) == sorted(["target", "draft", "twin"] * len(PROMPTS))
+    apart = scored(target, [draft], sampled) | scored(target, [twin], sampled)
+    assert_same(together, apart)
+
+
+def assert_same(one, other):
+    assert set(one) == set(other)
+    for key, row in one.items():
+        for name, values in row.items():
+            assert np.array_equal(values, other[key][name]), (key, name)
+
+
+def test_the_size_of_a_shard_changes_nothing(target, draft, sampled):
+    parts = scored(target, [draft], sampled[:1]) | scored(target, [draft], sampled[1:])
+    assert_same(scored(target, [draft], sampled), parts)
+
+
+def test_the_head_never_sees_more_positions_than_a_chunk(target, draft, sampled, monkeypatch):
+    shapes = []
+    for loaded in (target, draft):
+        head = loaded.model.lm_head.forward
+
+        def spy(hidden, head=head):
+            shapes.append(hidden.shape[0] if hidden.dim() == 2 else None)
+            return head(hidden)
+
+        monkeypatch.setattr(loaded.model.lm_head, "forward", spy)
+    scored(target, [draft], sampled, position_chunk=3)
+    seen = [rows for rows in shapes if rows is not None]
+    probes = 2  # one short start-up check a model
+    assert max(seen[probes:]) == 3
+    # Positions of the prompt are never given to the head.
+    generated = sum(len(row["token_ids"]) for row in sampled)
+    assert sum(seen) == 2 * (generated + logits._PROBE)
+
+
+def test_case_39_the_law_holds_for_both_sides(target, draft, sampled):
+    found = scored(target, [draft], sampled)
+    for row in (row for key, row in found.items() if key[2] == "top_k"):
+        assert row["draft_entropy"].max() <= np.log(7) + 1e-6
+        assert row["target_entropy"].max() <= np.log(7) + 1e-6
+
+
+def test_case_37_acceptance_at_temperature_zero_is_an_exact_match(target, draft):
+    rows = texts(target, COLD)
+    almost = COLD | {"temperature": 1e-8}
+    found = scored(target, [draft], rows, {"decoding": COLD, "almost": almost})
+    for name in PROMPTS:
+        cold, tiny = found[name[0], "draft", "decoding"], found[name[0], "draft", "almost"]
+        match = cold["draft_argmax"] == cold["token_ids"]
+        assert np.array_equal(cold["log_q"], np.where(match, 0, -np.inf).astype(np.float32))
+        assert np.array_equal(cold["overlap"], match.astype(np.float32))
+        assert not cold["log_p"].any() and not cold["target_disagreement"].any()
+        assert np.array_equal(np.exp(tiny["log_q"]), np.exp(cold["log_q"]))
+        assert np.allclose(tiny["overlap"], cold["overlap"])
+
+
+def test_rows_fit_their_schema_and_skipped_trajectories_have_none(target, draft, tmp_path):
+    rows = texts(target, LAWS["decoding"], prompts=[("none", rendered()), *PROMPTS])
+    result = score(target, [(draft, align(target, draft))], rows, LAWS)
+    path = tmp_path / "scores.parquet"
+    records.write(path, result, "scores", {})
+    table = records.read(path, "scores", [name for name, _ in PROMPTS])
+    assert table.num_rows == len(PROMPTS) * len(LAWS)
+    assert len(table["kl"][0].as_py()) == len(rows[1]["token_ids"])
+    assert score(target, [(draft, align(target, draft))], rows[:1], LAWS) == []
+
+
+def test_texts_of_another_model_are_a_fault(target, draft, sampled):
+    rows = [dict(row) for row in texts(target, COLD)]
+    found = list(scored(target, [draft], rows, {"decoding": COLD, "unwarped": ONE}).values())
+    assert check_disagreement(found, 0.01) == 0
+    rows[2]["token_ids"] = [*rows[2]["token_ids"][:4], 99, *rows[2]["token_ids"][5:]]
+    found = list(scored(target, [draft], rows, {"unwarped": ONE, "decoding": COLD}).values())
+    share = disagreement_share(found)
+    assert 1 / 44 <= share <= 7 / 44  # the changed token, and what follows may change too
+    assert check_disagreement(found, share) == share
+    with pytest.raises(UserError, match=r"prompt p2, sample 0, position 4, .* apart"):
+        check_disagreement(found, 0.01)
+    assert disagreement_share([]) == 0
+
+
+def test_case_33_nan_logits_stop_with_model_prompt_and_position(target, draft, sampled, monkeypatch):
+    head, calls = draft.model.lm_head.forward, []
+
+    def poisoned(hidden):
+        out = head(hidden)
+        calls.append(1)
+        if len(calls) == 5:  # two start-up calls, then chunks of 4
+            out[1, 17] = float("nan")
+        return out
+
+    monkeypatch.setattr(draft.model.lm_head, "forward", poisoned)
+    with pytest.raises(UserError, match="NaN in the logits of draft: prompt p0.* position 9"):
+        scored(target, [draft], sampled, position_chunk=4)
+
+
+def test_a_model_without_a_distribution_and_a_missing_law_are_refused(target, draft, sampled):
+    lookup = SimpleNamespace(name="lookup", kind="prompt_lookup", model=None)
+    with pytest.raises(UserError, match="lookup .prompt_lookup. has no distribution"):
+        score(target, [(lookup, None)], sampled, LAWS)
+    with pytest.raises(UserError, match="no law named 'decoding' among unwarped"):
+        scored(target, [draft], sampled, {"unwarped": ONE})
+    with pytest.raises(UserError, match="a draft is named twice: draft, draft"):
+        scored(target, [draft, draft], sampled)
+
+
+def test_texts_that_a_model_cannot_read_are_refused(target, draft, sampled):
+    short = replace(draft, max_positions=6)
+    with pytest.raises(UserError, match="prompt p0, sample 0: 13 tokens .* context of draft, 6"):
+        scored(target, [short], sampled)
+    rows = [sampled[0] | {"token_ids": [5, 320]}]
+    with pytest.raises(UserError, match="token id 320 at position 3 .* of target, 320 ids"):
+        scored(target, [draft], rows)
+
+
+def test_an_architecture_whose_head_does_more_is_refused(target, monkeypatch):
+    head = target.model.lm_head
+    logits.check_halves(target)
+    monkeypatch.setattr(type(target.model), "get_output_embeddings", lambda self: twice)
+
+    class Twice(torch.nn.Linear):
+        def forward(self, hidden):
+            return 2 * head(hidden)
+
+    twice = Twice(*head.weight.shape[::-1], bias=False)
+    with pytest.raises(UserError, match="target: .* LlamaForCausalLM cannot be scored"):
+        logits.check_halves(target)
+
+
+def test_case_30_bfloat16_reports_flips_with_their_gap(tmp_path):
+    loaded = load_tiny(tiny_model_folder(tmp_path), "target", "bfloat16")
+    prompts = [(f"p{n}", rendered(0, 20 + n)) for n in range(8)]
+    rows = texts(loaded, COLD, budget=40, prompts=prompts)
+    found = scored(loaded, [replace(loaded, name="twin")], rows, {"decoding": COLD})
+    for row in found.values():
+        flipped = row["target_disagreement"]
+        # One unit in the last place of bfloat16 is 2**-7 of the logit: a flip is a near-tie.
+        assert (row["top2_gap"][flipped] <= 0.25).all()
+        assert np.array_equal(flipped, row["token_ids"] != row["target_argmax"])
+    assert disagreement_share(found.values()) < 0.1
