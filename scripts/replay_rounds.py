@@ -1,0 +1,158 @@
+"""Replay one draft on the trajectories of a target, domain and mode, for every draft length.
+
+Reads trajectories and, for a draft that is a model, its scores under the decoding law. Writes
+the rounds of the speculative loop and their expectation without sampling noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from draftscope import records
+from draftscope.drafters.prompt_lookup import PromptLookup
+from draftscope.errors import UserError, command, json_argument
+from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
+
+log = logging.getLogger(__name__)
+
+LAW = "decoding"
+KEYS = ("prompt_id", "sample")
+SCORES = {
+    "greedy": ("token_ids", "draft_argmax"),
+    "speculative_sampling": ("token_ids", "log_p", "log_q", "target_disagreement"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="JSON text or file: pair, domain, mode, draft (a name), draft_settings (its row in "
+        "the registry of models), draft_lengths, law, seed",
+    )
+    parser.add_argument("--trajectories", required=True, nargs="+", help="Parquet shards")
+    parser.add_argument("--scores", nargs="+", default=[], help="Parquet shards, of a model draft")
+    parser.add_argument("--rounds", required=True, help="Parquet file to write")
+    parser.add_argument("--expected", required=True, help="Parquet file to write")
+    arguments = parser.parse_args()
+    settings = json_argument(arguments.settings)
+
+    trajectories = records.read_many(arguments.trajectories, "trajectories")
+    condition = records.condition(trajectories)
+    rule = "speculative_sampling" if settings["law"]["temperature"] > 0 else "greedy"
+    proposer = of_the_text(settings["draft_settings"])
+    if proposer is None:
+        if not arguments.scores:
+            raise UserError(f"draft {settings['draft']} is a model: give its --scores")
+        scores, condition = read_scores(arguments.scores, settings["draft"], SCORES[rule])
+    condition = condition | {
+        "draft": settings["draft"],
+        "draft_settings": settings["draft_settings"],
+        "rule": rule,
+        "source": "replay",
+    }
+
+    replays: list[Replay] = []
+    for trajectory in each_row(trajectories):
+        if trajectory["status"] != "ok" or not len(trajectory["token_ids"]):
+            continue
+        key = (trajectory["prompt_id"], trajectory["sample"])
+        if proposer is None and key not in scores:
+            raise UserError(
+                f"prompt {key[0]}, sample {key[1]} has no {LAW} scores of draft "
+                f"{settings['draft']}; delete the scores of its shard and run again"
+            )
+        replays.append(
+            replay_trajectory(
+                trajectory,
+                scores[key] if proposer is None else proposer,
+                settings["draft_lengths"],
+                rule,
+                run_seed=settings["seed"],
+                domain=settings["domain"],
+            )
+        )
+
+    extra = {"seed": settings["seed"], **left_out(replays)}
+    rounds = rounds_table(replays)
+    records.write(arguments.rounds, rounds, "rounds", condition, extra)
+    records.write(arguments.expected, expected_table(replays), "expected", condition, extra)
+    log.info(
+        "%s, %s, %s: %d trajectories, %d rounds, rule %s; %d positions left out (%.3f%%)",
+        *(settings["pair"], settings["domain"], settings["mode"], len(replays), rounds.num_rows),
+        *(rule, extra["disagreement_positions"], 100 * extra["disagreement_share"]),
+    )
+
+
+def of_the_text(draft: dict[str, Any]) -> PromptLookup | None:
+    """The proposer of a draft that has no model, None for a model."""
+    if draft["kind"] != "prompt_lookup":
+        return None
+    return PromptLookup(**{key: draft[key] for key in ("max_ngram", "min_ngram") if key in draft})
+
+
+def read_scores(
+    paths: list[str], draft: str, columns: tuple[str, ...]
+) -> tuple[dict[tuple[str, int], dict[str, np.ndarray]], dict[str, Any]]:
+    """One draft's scores by prompt and sample, and their condition.
+
+    Raises:
+        UserError: shards of different conditions, or a trajectory that is scored twice.
+    """
+    found: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+    conditions = {}
+    for path in paths:
+        # One shard at a time, and of it only what replay needs: the rest is most of the bytes.
+        table = records.read(path, "scores")
+        conditions[path] = records.condition(table)
+        chosen = pc.and_(pc.equal(table["draft"], draft), pc.equal(table["law"], LAW))
+        for row in each_row(table.filter(chosen).select([*KEYS, *columns])):
+            key = (row["prompt_id"], row["sample"])
+            if key in found:
+                raise UserError(f"prompt {key[0]}, sample {key[1]} is scored twice, also in {path}")
+            found[key] = row
+    return found, records.require_same_condition(conditions)
+
+
+def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Rows as dictionaries; a list column gives numpy arrays."""
+    columns = {
+        name: _arrays(table[name])
+        if pa.types.is_list(table.schema.field(name).type)
+        else table[name].to_pylist()
+        for name in table.column_names
+    }
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _arrays(column: pa.ChunkedArray) -> list[np.ndarray]:
+    arrays = []
+    for chunk in column.chunks:
+        values = chunk.flatten().to_numpy(zero_copy_only=False)
+        edges = np.cumsum(chunk.value_lengths().to_numpy(zero_copy_only=False))
+        arrays.extend(np.split(values, edges[:-1]) if len(edges) else [])
+    return arrays
+
+
+def left_out(replays: list[Replay]) -> dict[str, float]:
+    """How many positions sampled replay left out, and their share of all."""
+    count = sum(replay.disagreement for replay in replays)
+    tokens = sum(replay.tokens for replay in replays)
+    return {
+        "disagreement_positions": count,
+        "disagreement_share": count / tokens if tokens else 0.0,
+        "trajectories_left_out": sum(not replay.rounds for replay in replays),
+    }
+
+
+if __name__ == "__main__":
+    command(main)
