@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from draftscope import records
 from draftscope.drafters.prompt_lookup import PromptLookup
 from draftscope.errors import UserError, command, json_argument
@@ -52,7 +51,8 @@ def main() -> None:
     if proposer is None:
         if not arguments.scores:
             raise UserError(f"draft {settings['draft']} is a model: give its --scores")
-        scores, condition = read_scores(arguments.scores, settings["draft"], SCORES[rule])
+        scores, scored = read_scores(arguments.scores, settings["draft"], SCORES[rule])
+        condition = of_one_draft(scored, settings["draft"])
     condition = condition | {
         "draft": settings["draft"],
         "draft_settings": settings["draft_settings"],
@@ -120,6 +120,12 @@ def read_scores(
                 raise UserError(f"prompt {key[0]}, sample {key[1]} is scored twice, also in {path}")
             found[key] = row
     return found, records.require_same_condition(conditions)
+
+
+def of_one_draft(condition: dict[str, Any], draft: str) -> dict[str, Any]:
+    """The condition of one draft's rounds, from that of the scores of its group."""
+    kept = {key: value for key, value in condition.items() if key not in ("drafts", "laws")}
+    return kept | condition.get("drafts", {}).get(draft, {})
 
 
 def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -190,7 +190,9 @@ def test_replay_of_178_thousand_rounds_takes_seconds():
 def write(folder: Path, rows: list[dict], scores: list[dict], shard: str = "0000") -> None:
     condition = {"target": "big", "domain": "d", "law": {"temperature": 1.0}}
     records.write(folder / f"t{shard}.parquet", rows, "trajectories", condition)
-    records.write(folder / f"s{shard}.parquet", scores, "scores", condition | {"dtype": "float32"})
+    drafts = {name: {"draft_revision": f"{name} 1"} for name in ("other", "small")}
+    scoring = {"scoring_dtype": "float32", "drafts": drafts, "laws": {"decoding": {}}}
+    records.write(folder / f"s{shard}.parquet", scores, "scores", condition | scoring)
 
 
 def run(folder: Path, temperature: float, kind: str = "local", scores: bool = True, **changed):
@@ -264,6 +266,9 @@ def test_script_writes_the_rounds_of_every_trajectory(shards, temperature, kind,
     condition = records.condition(written)
     assert condition["draft"] == "small" and condition["rule"] == rule
     assert condition["target"] == "big"
+    if kind == "local":
+        assert condition["draft_revision"] == "small 1" and "drafts" not in condition
+        assert condition["scoring_dtype"] == "float32"
     provenance = records.provenance(folder / "rounds")
     sampled = rule == "speculative_sampling" and kind == "local"
     assert provenance["disagreement_positions"] == (1 if sampled else 0)
