@@ -82,22 +82,19 @@ def import_trajectories(
 
 
 def _jsonl(path: Path) -> Iterator[Located]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="strict").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: {error}") from error
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
+            row = json.loads(line.decode("utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
             # Only the last line, without its newline, can be what a killed writer left behind.
             if number == len(lines):
                 log.warning("%s: dropped a torn last line", where)
                 return
-            raise UserError(f"{where}: not valid JSON ({error.msg})") from error
+            raise UserError(f"{where}: not valid JSON in UTF-8 ({error})") from error
         if not isinstance(row, dict):
             raise UserError(f"{where}: expected an object, found {type(row).__name__}")
         yield where, row

@@ -6,21 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from loading import load_tiny, rendered
-from scipy import stats
-from tiny import tiny_model_folder
-from transformers import (
-    LogitsProcessorList,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
-
 from draftscope import logits, records, scoring
 from draftscope.errors import UserError
 from draftscope.models.vocabulary import align
 from draftscope.scoring import check_disagreement, disagreement_share, score
 from draftscope.trajectories import generate
+from loading import load_tiny, rendered
+from score_reference import check_against_reference, scored
+from tiny import tiny_model_folder
 
 COLD = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
 ONE = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
@@ -32,7 +25,6 @@ LAWS = {
     "both": {"temperature": 1.5, "top_k": 20, "top_p": 0.9},
     "greedy": COLD,
 }
-EXACT = {"token_ids", "target_argmax", "draft_argmax", "draft_rank", "target_disagreement"}
 PROMPTS = [(f"p{n}", rendered(0, *range(20, 21 + 2 * n))) for n in range(4)]
 
 
@@ -58,91 +50,19 @@ def sampled(target):
     return texts(target, LAWS["decoding"])
 
 
-def scored(target, drafts, rows, laws=LAWS, **options):
-    drafts = [(d, align(target, d)) for d in drafts]
-    result = score(target, drafts, rows, laws, **options)
-    return {(r["prompt_id"], r["draft"], r["law"]): r for r in result}
-
-
-def warped(raw, law):
-    """log-probabilities by transformers' own warpers, one position [V] in float64."""
-    if law["temperature"] == 0:
-        out = np.full(len(raw), -np.inf)
-        out[np.argmax(raw)] = 0.0
-        return out
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(law["temperature"])])
-    if law["top_k"]:
-        warpers.append(TopKLogitsWarper(law["top_k"]))
-    if law["top_p"] < 1:
-        warpers.append(TopPLogitsWarper(law["top_p"]))
-    return torch.log_softmax(warpers(None, torch.tensor(raw)[None]), -1)[0].numpy()
-
-
-def reference(raw_p, raw_q, token, law, masked=()):
-    """Every column at one position from the definitions alone."""
-    V, W = len(raw_p), len(raw_q)
-    raw_q = raw_q.copy()
-    raw_q[list(masked)] = -np.inf
-    log_p, log_q = np.full(max(V, W), -np.inf), np.full(max(V, W), -np.inf)
-    log_p[:V], log_q[:W] = warped(raw_p, law), warped(raw_q, law)
-    p, q = np.exp(log_p), np.exp(log_q)
-    emittable = [v for v in range(max(V, W)) if v < W and v not in masked]
-    best = int(np.argmax(raw_p))
-    padded_q = np.append(raw_q, np.full(max(V - W, 0), -np.inf))
-    top = np.sort(raw_p)[::-1]
-    return {
-        "log_p": log_p[token],
-        "log_q": log_q[token],
-        "overlap": sum(min(a, b) for a, b in zip(p, q, strict=True)),
-        "target_entropy": stats.entropy(p),
-        "draft_entropy": stats.entropy(q),
-        "kl": sum(p[v] * (log_p[v] - log_q[v]) for v in emittable if p[v] > 0),
-        "log_q_target_argmax": log_q[best],
-        "top2_gap": top[0] - top[1],
-        "target_argmax": best,
-        "draft_argmax": int(np.argmax(raw_q)),
-        "draft_rank": sum(
-            value >= padded_q[best] for v, value in enumerate(padded_q) if v != best
-        ),
-        "uncommon_mass": sum(p[v] for v in range(V) if v not in emittable),
-    }
-
-
-def whole_logits(loaded, row):
-    ids = torch.tensor([row["prompt_token_ids"] + row["token_ids"]])
-    with torch.inference_mode():
-        out = loaded.model(ids).logits[0].double().numpy()
-    return out[len(row["prompt_token_ids"]) - 1 : -1]
-
-
-def check_against_reference(target, draft, rows, found, laws=LAWS, masked=()):
-    for row in rows:
-        ours, theirs = whole_logits(target, row), whole_logits(draft, row)
-        for name, law in laws.items():
-            columns = found[row["prompt_id"], draft.name, name]
-            for t, token in enumerate(row["token_ids"]):
-                wanted = reference(ours[t], theirs[t], token, law, masked)
-                for key, value in wanted.items():
-                    got = columns[key][t]
-                    if key in EXACT:
-                        assert got == value, (name, key, t)
-                    else:
-                        assert got == pytest.approx(value, rel=2e-5, abs=2e-6), (name, key, t)
-
-
 @pytest.mark.parametrize("chunk", [1, 4, 64])
 def test_every_column_equals_the_reference_under_every_law(target, draft, sampled, chunk):
-    found = scored(target, [draft], sampled, position_chunk=chunk)
+    found = scored(target, [draft], sampled, LAWS, position_chunk=chunk)
     assert len(found) == len(PROMPTS) * len(LAWS)
-    check_against_reference(target, draft, sampled, found)
+    check_against_reference(target, draft, sampled, found, LAWS)
     assert any(np.isinf(found["p1", "draft", "top_p"]["kl"]))
     assert any(found["p1", "draft", "unwarped"]["draft_rank"] > 3)
 
 
 def test_the_arithmetic_can_run_in_float64(target, draft, sampled):
-    found = scored(target, [draft], sampled, precision=torch.float64)
+    found = scored(target, [draft], sampled, LAWS, precision=torch.float64)
     assert found["p0", "draft", "unwarped"]["kl"].dtype == np.float64
-    check_against_reference(target, draft, sampled, found)
+    check_against_reference(target, draft, sampled, found, LAWS)
 
 
 def test_a_shifted_position_would_be_noticed(target, draft, sampled, monkeypatch):
@@ -150,7 +70,9 @@ def test_a_shifted_position_would_be_noticed(target, draft, sampled, monkeypatch
     original = scoring.hidden_states
     monkeypatch.setattr(scoring, "hidden_states", lambda m, ids: original(m, ids).roll(1, 0))
     with pytest.raises(AssertionError):
-        check_against_reference(target, draft, sampled, scored(target, [draft], sampled))
+        check_against_reference(
+            target, draft, sampled, scored(target, [draft], sampled, LAWS), LAWS
+        )
 
 
 @pytest.mark.parametrize("law", [LAWS["decoding"], COLD, LAWS["both"]])
@@ -171,9 +93,9 @@ def test_one_pass_scores_all_drafts_as_passes_of_their_own_do(target, draft, sam
         scoring, "hidden_states", lambda m, ids: passes.append(m.name) or original(m, ids)
     )
     twin = replace(target, name="twin")
-    together = scored(target, [draft, twin], sampled)
+    together = scored(target, [draft, twin], sampled, LAWS)
     assert sorted(passes) == sorted(["target", "draft", "twin"] * len(PROMPTS))
-    apart = scored(target, [draft], sampled) | scored(target, [twin], sampled)
+    apart = scored(target, [draft], sampled, LAWS) | scored(target, [twin], sampled, LAWS)
     assert_same(together, apart)
 
 
@@ -185,8 +107,9 @@ def assert_same(one, other):
 
 
 def test_the_size_of_a_shard_changes_nothing(target, draft, sampled):
-    parts = scored(target, [draft], sampled[:1]) | scored(target, [draft], sampled[1:])
-    assert_same(scored(target, [draft], sampled), parts)
+    parts = scored(target, [draft], sampled[:1], LAWS)
+    parts |= scored(target, [draft], sampled[1:], LAWS)
+    assert_same(scored(target, [draft], sampled, LAWS), parts)
 
 
 def test_the_head_never_sees_more_positions_than_a_chunk(target, draft, sampled, monkeypatch):
@@ -199,7 +122,7 @@ def test_the_head_never_sees_more_positions_than_a_chunk(target, draft, sampled,
             return head(hidden)
 
         monkeypatch.setattr(loaded.model.lm_head, "forward", spy)
-    scored(target, [draft], sampled, position_chunk=3)
+    scored(target, [draft], sampled, LAWS, position_chunk=3)
     seen = [rows for rows in shapes if rows is not None]
     probes = 2  # one short start-up check a model
     assert max(seen[probes:]) == 3
@@ -209,7 +132,7 @@ def test_the_head_never_sees_more_positions_than_a_chunk(target, draft, sampled,
 
 
 def test_case_39_the_law_holds_for_both_sides(target, draft, sampled):
-    found = scored(target, [draft], sampled)
+    found = scored(target, [draft], sampled, LAWS)
     for row in (row for key, row in found.items() if key[2] == "top_k"):
         assert row["draft_entropy"].max() <= np.log(7) + 1e-6
         assert row["target_entropy"].max() <= np.log(7) + 1e-6
@@ -254,7 +177,9 @@ def test_texts_of_another_model_are_a_fault(target, draft, sampled):
     assert disagreement_share([]) == 0
 
 
-def test_case_33_nan_logits_stop_with_model_prompt_and_position(target, draft, sampled, monkeypatch):
+def test_case_33_nan_logits_stop_with_model_prompt_and_position(
+    target, draft, sampled, monkeypatch
+):
     head, calls = draft.model.lm_head.forward, []
 
     def poisoned(hidden):
@@ -266,7 +191,7 @@ def test_case_33_nan_logits_stop_with_model_prompt_and_position(target, draft, s
 
     monkeypatch.setattr(draft.model.lm_head, "forward", poisoned)
     with pytest.raises(UserError, match="NaN in the logits of draft: prompt p0.* position 9"):
-        scored(target, [draft], sampled, position_chunk=4)
+        scored(target, [draft], sampled, LAWS, position_chunk=4)
 
 
 def test_a_model_without_a_distribution_and_a_missing_law_are_refused(target, draft, sampled):
@@ -276,16 +201,16 @@ def test_a_model_without_a_distribution_and_a_missing_law_are_refused(target, dr
     with pytest.raises(UserError, match="no law named 'decoding' among unwarped"):
         scored(target, [draft], sampled, {"unwarped": ONE})
     with pytest.raises(UserError, match="a draft is named twice: draft, draft"):
-        scored(target, [draft, draft], sampled)
+        scored(target, [draft, draft], sampled, LAWS)
 
 
 def test_texts_that_a_model_cannot_read_are_refused(target, draft, sampled):
     short = replace(draft, max_positions=6)
     with pytest.raises(UserError, match="prompt p0, sample 0: 13 tokens .* context of draft, 6"):
-        scored(target, [short], sampled)
+        scored(target, [short], sampled, LAWS)
     rows = [sampled[0] | {"token_ids": [5, 320]}]
     with pytest.raises(UserError, match="token id 320 at position 3 .* of target, 320 ids"):
-        scored(target, [draft], rows)
+        scored(target, [draft], rows, LAWS)
 
 
 def test_an_architecture_whose_head_does_more_is_refused(target, monkeypatch):

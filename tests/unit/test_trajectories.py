@@ -5,13 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from loading import load_tiny, rendered
-from tiny import tiny_model_folder
-from transformers import AutoModelForCausalLM, GenerationConfig
-
 from draftscope import records, trajectories
 from draftscope.errors import UserError
 from draftscope.trajectories import cut_at_eos, generate
+from loading import load_tiny, rendered
+from tiny import tiny_model_folder
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
 WARM = {"temperature": 0.8, "top_k": 40, "top_p": 0.9}

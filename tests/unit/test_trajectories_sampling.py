@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from loading import load_tiny, rendered
-from scipy import stats
-
 from draftscope import sampling
 from draftscope.trajectories import generate
+from loading import load_tiny, rendered
+from scipy import stats
 
 LAW = {"temperature": 1.3, "top_k": 5, "top_p": 0.95}
 PROMPT = [0, 40, 41, 42]
