@@ -1,0 +1,91 @@
+"""Which draft and which draft length, by domain and mode, from expected rounds.
+
+Every pair of a target, domain and mode competes at every draft length. The paths stand in the
+order of the candidates: one --expected and one --loops file each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from draftscope.errors import UserError, command, json_argument
+
+log = logging.getLogger("draft_choice")
+CANDIDATE = ("target", "pair", "draft", "domain", "mode")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="JSON text or file: candidates (a list of objects with "
+        f"{', '.join(CANDIDATE)}), cost_ratios (draft -> time of a draft step / time of a target "
+        "step), verify_cost (time of a verification pass / time of a target step, usually 1), "
+        "confidence, resamples, method, seed",
+    )
+    parser.add_argument("--expected", nargs="+", required=True, help="one file a candidate")
+    parser.add_argument("--loops", nargs="+", required=True, help="one file a candidate")
+    parser.add_argument("--output", required=True, help="Parquet file to write, schema choice")
+    parser.add_argument(
+        "--folder",
+        required=True,
+        help="folder for choice.csv, .md, .tex (the best), candidates.csv, .md, .tex (all), "
+        "figure1.svg and .pdf",
+    )
+    arguments = parser.parse_args()
+
+    from draftscope import records
+    from draftscope.choice import analysis, tables
+    from draftscope.choice.figures import by_draft_length
+    from draftscope.exhibits import figures
+    from draftscope.exhibits.tables import write_table
+
+    settings = json_argument(arguments.settings)
+    given = settings.pop("candidates")
+    for option, paths in (("--expected", arguments.expected), ("--loops", arguments.loops)):
+        if len(paths) != len(given):
+            raise UserError(f"{option}: {len(paths)} files for {len(given)} candidates")
+    candidates = [
+        analysis.Candidate(**{key: row[key] for key in CANDIDATE}, expected=expected, loops=loops)
+        for row, expected, loops in zip(given, arguments.expected, arguments.loops, strict=True)
+    ]
+    try:
+        chosen = analysis.Settings(**settings)
+    except TypeError as error:
+        raise UserError(f"--settings: {str(error).partition(' ')[2]}") from None
+    rows = analysis.compare(candidates, chosen)
+    conditions = [records.condition(path) for path in arguments.expected]
+    shared = {
+        key: value
+        for key, value in conditions[0].items()
+        if all(other.get(key, ...) == value for other in conditions)
+    }
+    records.write(arguments.output, rows, "choice", shared | {"choice": settings})
+    frame = records.read(arguments.output, "choice").to_pandas()
+    folder = Path(arguments.folder)
+    protocol = {key: settings[key] for key in ("confidence", "resamples", "method")}
+    for name, table in (
+        ("choice", tables.best(frame, **protocol)),
+        ("candidates", tables.candidates(frame, **protocol)),
+    ):
+        write_table(
+            table.frame,
+            folder / name,
+            caption=table.caption,
+            notes=table.notes,
+            formats=table.formats,
+            headers=table.headers,
+        )
+    with figures.style():
+        drawn = by_draft_length(frame, confidence=settings["confidence"])
+        figures.save(drawn, folder / "figure1", "Acceptance length by draft length")
+    log.info("%d candidates compared", len(rows))
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,94 @@
+"""Acceptance length by draft length, one panel a domain and decoding mode."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+
+from draftscope.exhibits import figures
+from draftscope.exhibits.figures import Series, series
+
+
+def by_draft_length(frame: pd.DataFrame, *, confidence: float) -> plt.Figure:
+    """Acceptance length against draft length; a ring marks the best predicted speedup.
+
+    Args:
+        frame: schema choice, as a frame; the rows of all text are drawn.
+    """
+    rows = frame[frame["subset"] == "all"]
+    domains = list(dict.fromkeys(rows["domain"])) or ["no domain"]
+    blocks = list(dict.fromkeys(zip(rows["target"], rows["mode"], strict=True))) or [("", "")]
+    looks = series(list(dict.fromkeys(frame["draft"])))
+    figure, axes = plt.subplots(
+        len(blocks),
+        len(domains),
+        figsize=(2.1 * len(domains) + 1.0, 2.1 * len(blocks) + 0.6),
+        squeeze=False,
+        sharey=True,
+    )
+    several = rows["target"].nunique() > 1
+    for line, (target, mode) in zip(axes, blocks, strict=True):
+        for axis, domain in zip(line, domains, strict=True):
+            chosen = rows.query("target == @target and mode == @mode and domain == @domain")
+            _panel(axis, chosen, looks)
+            axis.set_title(", ".join(filter(None, (domain, mode, target if several else ""))))
+        line[0].set_ylabel("Acceptance length\n(tokens a round)", fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("Draft length (tokens)")
+    if looks:
+        handles = [Line2D([], [], label=name, **look.line()) for name, look in looks.items()]
+        handles.append(_ring([], [], label="best predicted speedup"))
+        figure.legend(handles=handles, loc="outside upper center", ncols=min(3, len(handles)))
+    counts = ", ".join(
+        f"{domain}/{mode} {int(group['prompts'].max())}"
+        for (domain, mode), group in rows.groupby(["domain", "mode"], sort=False)
+    )
+    costs = ", ".join(
+        f"{draft} {cost:g}"
+        for draft, cost in rows.drop_duplicates("draft")[["draft", "cost_ratio"]].to_numpy()
+    )
+    figures.caption(
+        figure,
+        "Tokens a verification round yields, with the bonus or correction token: sum of tokens / "
+        f"sum of expected rounds. Bars: {confidence:.0%} intervals from resampling prompts. Ring: "
+        f"best predicted speedup of the panel at the given cost ratios c ({costs or 'none'}). "
+        f"Prompts: {counts or 'none'}.",
+    )
+    return figure
+
+
+def _panel(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series]) -> None:
+    if rows["acceptance_length"].notna().sum() == 0:
+        reasons = rows["reason"].dropna()
+        figures.empty(axis, str(reasons.iloc[0]) if len(reasons) else "no candidate")
+        return
+    lengths = sorted(rows["draft_length"].unique())
+    # Intervals of drafts at one length must not cover each other.
+    step = 0.02 * (lengths[-1] - lengths[0] or 1)
+    shifts = step * (np.arange(len(looks)) - (len(looks) - 1) / 2)
+    for shift, (draft, look) in zip(shifts, looks.items(), strict=True):
+        line = rows[rows["draft"] == draft].sort_values("draft_length")
+        x = line["draft_length"] + shift
+        axis.plot(x, line["acceptance_length"], **look.line())
+        bars = line["acceptance_length_lower"].notna()
+        axis.vlines(
+            x[bars],
+            line.loc[bars, "acceptance_length_lower"],
+            line.loc[bars, "acceptance_length_upper"],
+            color=look.color,
+            lw=1.2,
+        )
+        best = line[line["rank"] == 1]
+        if len(best):
+            axis.add_line(_ring(best["draft_length"] + shift, best["acceptance_length"]))
+    axis.set_xticks(lengths)
+    axis.margins(x=0.1)
+    axis.grid(axis="y")
+
+
+def _ring(x, y, **more) -> Line2D:
+    return Line2D(
+        x, y, ls="", marker="o", ms=11, mfc="none", mec="#222222", mew=1.2, zorder=5, **more
+    )

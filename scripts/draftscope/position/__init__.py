@@ -1,0 +1,1 @@
+"""The position study: does speculative acceptance decay with position in the text?"""

@@ -1,0 +1,235 @@
+"""Our value for each published cell of the position study, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+STUDY = "position"
+CURVE_METRIC = "def2"
+_DECODING = {"greedy": "greedy", "sampling": "sample"}
+_ABSENT = {
+    "Table 3": "the sweep over temperatures is not part of this experiment",
+    "Table 4": "trained drafts are not part of this experiment",
+    "Figure 8": "trained drafts are not part of this experiment",
+}
+NO_RULE = "no rule for where a curve saturates is published"
+
+
+class Measurements:
+    """Looks the study's statistics up by published cell.
+
+    Args:
+        frames: schema name without its prefix (paired, pooled, curves) -> frame.
+        domain: the domain that stands beside the published one.
+        run, published: the condition of this run and the published one, of the same shape:
+            `target`, `data` (names); `prompts`, `max_new_tokens`, `draft_length` (numbers);
+            `drafts`: label -> name; `modes`: mode -> temperature (published: greedy, sample).
+            A key that only the published condition has counts as a difference.
+    """
+
+    def __init__(
+        self,
+        frames: Mapping[str, pd.DataFrame],
+        domain: str,
+        run: Mapping[str, Any],
+        published: Mapping[str, Any],
+    ) -> None:
+        self.run, self.published = run, published
+        self.frames = {
+            name: frame[frame["domain"] == domain] for name, frame in frames.items()
+        }
+        self.modes = self._modes(self.frames["paired"])
+
+    def _modes(self, paired: pd.DataFrame) -> dict[str, str]:
+        """Which mode stands for greedy and which for sampling: the published temperature's."""
+        modes: dict[str, str] = {}
+        for decoding, mode in zip(paired["decoding"], paired["mode"], strict=True):
+            wanted = self.published.get("modes", {}).get(decoding)
+            if decoding not in modes or self.run.get("modes", {}).get(mode) == wanted:
+                modes[decoding] = mode
+        return modes
+
+    def rows(self, cells: Mapping[tuple[str, str, str], Any]) -> list[dict[str, Any]]:
+        """One row of schema `measurements` a published cell.
+
+        Args:
+            cells: (exhibit, row, column) -> an object with the published `unit`.
+        """
+        return [self._row(*key, unit=cell.unit) for key, cell in cells.items()]
+
+    def _row(self, exhibit: str, row: str, column: str, unit: str) -> dict[str, Any]:
+        found = self._find(exhibit, row, column)
+        label, _, decoding = row.rpartition("/")
+        decodings = _decodings(row, decoding)
+        note = self.differences([label] if label else list(self.published["drafts"]), decodings)
+        return {
+            "study": STUDY,
+            "exhibit": exhibit,
+            "row": row,
+            "column": column,
+            "value": None,
+            "lower": None,
+            "upper": None,
+            "unit": unit,
+            "n": None,
+            "condition_matches": not note,
+            "condition_note": note,
+            "missing_reason": None,
+            **found,
+        }
+
+    def differences(self, labels: list[str], decodings: list[str]) -> str:
+        """What of the published condition this run does not share, in words; empty if nothing."""
+        notes = []
+        for key in ("target", "data", "prompts", "max_new_tokens", "draft_length"):
+            ours, theirs = self.run.get(key), self.published.get(key)
+            if theirs is not None and ours != theirs:
+                notes.append(f"{key.replace('_', ' ')} {_say(ours)}, published {theirs}")
+        for label in labels:
+            ours = self.run.get("drafts", {}).get(label)
+            theirs = self.published.get("drafts", {}).get(label)
+            if ours != theirs:
+                notes.append(f"{label} draft {_say(ours)}, published {_say(theirs)}")
+        for decoding in decodings:
+            mode = self.modes.get(decoding)
+            ours = self.run.get("modes", {}).get(mode)
+            theirs = self.published.get("modes", {}).get(decoding)
+            if ours != theirs:
+                notes.append(f"{decoding} temperature {_say(ours)}, published {_say(theirs)}")
+        return "; ".join(notes)
+
+    def _find(self, exhibit: str, row: str, column: str) -> dict[str, Any]:
+        if exhibit in _ABSENT:
+            return _none(_ABSENT[exhibit])
+        label, _, decoding = row.rpartition("/")
+        if exhibit == "Table 1":
+            metric, _, name = column.partition(" ")
+            return self._table_1(label, decoding, metric, name)
+        if exhibit == "Table 2" or (exhibit == "Figure 2" and label):
+            kind, _, subset = column.partition(", ")
+            subset = "all" if subset == "full" else "loops_removed"
+            frame = "pooled" if kind.startswith("pooled") else "paired"
+            return self._difference(frame, label, decoding, "def1", subset)
+        if exhibit == "Figure 2" and column == "loop problems removed":
+            return self._loop_problems()
+        if exhibit == "Figure 1" and column.startswith("curve"):
+            return self._curve_end(label, decoding, column.split()[1])
+        if column == "supported position, upper end":
+            return self._support(_DECODING[row])
+        if exhibit == "Figure 1":
+            return _none(NO_RULE)
+        return self._abstract(column)
+
+    def _one(self, frame: str, **key: str) -> pd.Series | None:
+        rows = self.frames[frame]
+        for name, value in key.items():
+            rows = rows[rows[name] == value]
+        return rows.iloc[0] if len(rows) else None
+
+    def _difference(
+        self, frame: str, label: str, decoding: str, metric: str, subset: str
+    ) -> dict[str, Any]:
+        mode = self.modes.get(decoding, "")
+        row = self._one(frame, label=label, mode=mode, metric=metric, subset=subset)
+        if row is None or pd.isna(row["difference"]):
+            return _none(_why(row, label, decoding))
+        return {
+            "value": float(row["difference"]),
+            "lower": _number(row["difference_lower"]),
+            "upper": _number(row["difference_upper"]),
+            "n": int(row["prompts"]),
+        }
+
+    def _table_1(self, label: str, decoding: str, metric: str, name: str) -> dict[str, Any]:
+        if name == "difference":
+            return self._difference("paired", label, decoding, metric, "loops_removed")
+        row = self._one(
+            "paired",
+            label=label,
+            mode=self.modes.get(decoding, ""),
+            metric=metric,
+            subset="loops_removed",
+        )
+        if row is None or not row["prompts"]:
+            return _none(_why(row, label, decoding))
+        return {
+            "value": float(row["p" if name == "sign-test p" else name]),
+            "n": int(row["prompts"]),
+        }
+
+    def _loop_problems(self) -> dict[str, Any]:
+        row = self._one(
+            "paired", mode=self.modes.get("greedy", ""), metric="def1", subset="loops_removed"
+        )
+        if row is None:
+            return _none("no greedy mode in this experiment")
+        return {"value": float(row["left_out_loops"]), "n": int(row["prompts_total"])}
+
+    def _curve(self, decoding: str, metric: str, label: str | None = None) -> pd.DataFrame:
+        rows = self.frames["curves"]
+        rows = rows[
+            (rows["mode"] == self.modes.get(decoding, ""))
+            & (rows["metric"] == metric)
+            & (rows["subset"] == "loops_removed")
+        ]
+        # One text serves every draft, so any pair's curve tells how far it is supported.
+        label = label or (rows["label"].iloc[0] if len(rows) else "")
+        return rows[(rows["label"] == label) & rows["supported"]].sort_values("start")
+
+    def _curve_end(self, label: str, decoding: str, end: str) -> dict[str, Any]:
+        rows = self._curve(decoding, CURVE_METRIC, label)
+        if rows.empty:
+            return _none(f"no supported bin of {label}/{decoding} has {CURVE_METRIC}")
+        # The lowest of many noisy bins has no honest interval of its own bin: none is given.
+        row = rows.loc[rows["mean"].idxmin() if end == "low" else rows["mean"].idxmax()]
+        return {"value": float(row["mean"]), "n": int(row["prompts"])}
+
+    def _support(self, decoding: str) -> dict[str, Any]:
+        rows = self._curve(decoding, "def1")
+        if rows.empty:
+            return _none(f"no position with enough prompts in {decoding} decoding")
+        gap = (rows["start"] != rows["stop"].shift(fill_value=rows["start"].iloc[0])).to_numpy()
+        last = rows.iloc[gap.argmax() - 1] if gap.any() else rows.iloc[-1]
+        return {"value": float(last["stop"]), "n": int(last["prompts"])}
+
+    def _abstract(self, column: str) -> dict[str, Any]:
+        whole = self.frames["paired"]
+        whole = whole[(whole["metric"] == "def1") & (whole["subset"] == "all")]
+        if whole.empty:
+            return _none("no configuration")
+        prompts = int(whole["prompts_total"].max())
+        values = {
+            "problems": prompts,
+            "configurations": len(whole),
+            "verification rounds": int((whole["full_rounds"] + whole["cut_rounds"]).sum()),
+        }
+        if column not in values:
+            return _none("trained drafts are not part of this experiment")
+        return {"value": float(values[column]), "n": prompts}
+
+
+def _decodings(row: str, decoding: str) -> list[str]:
+    if row in _DECODING:
+        return [_DECODING[row]]
+    return [decoding] if decoding in _DECODING.values() else list(_DECODING.values())
+
+
+def _none(reason: str) -> dict[str, Any]:
+    return {"missing_reason": reason}
+
+
+def _why(row: pd.Series | None, label: str, decoding: str) -> str:
+    if row is None:
+        return f"no configuration {label}/{decoding} in this experiment"
+    return f"{row['reason'] or 'no value'}"
+
+
+def _number(value: float | None) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _say(value: Any) -> str:
+    return "not stated" if value is None else str(value)

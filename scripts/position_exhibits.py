@@ -1,0 +1,74 @@
+"""Tables 1 and 2 and Figures 1, 2 and 5 of the position study, from its statistics.
+
+Writes table1.csv, .md, .tex, table2.*, figure1.svg, .pdf, figure2.* and figure5.* into --folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from draftscope.errors import command, json_argument
+
+FILES = ("paired", "pooled", "curves", "quintiles", "halves")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="JSON text or file: draft_length, support_prompts, confidence, resamples, method",
+    )
+    for name in FILES:
+        parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
+    parser.add_argument("--folder", required=True, help="folder to write the exhibits into")
+    arguments = parser.parse_args()
+
+    import draftscope.position.schemas  # noqa: F401  (registers the files' schemas)
+    from draftscope import records
+    from draftscope.exhibits import figures
+    from draftscope.exhibits.tables import write_table
+    from draftscope.position import figures as drawn
+    from draftscope.position import tables
+
+    settings = json_argument(arguments.settings)
+    frames = {
+        name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
+        for name in FILES
+    }
+    folder = Path(arguments.folder)
+    protocol = {
+        key: settings[key] for key in ("draft_length", "confidence", "resamples", "method")
+    }
+    for name, table in (
+        ("table1", tables.paired_halves(frames["paired"], **protocol)),
+        ("table2", tables.pooled_halves(frames["pooled"], **protocol)),
+    ):
+        write_table(
+            table.frame,
+            folder / name,
+            caption=table.caption,
+            notes=table.notes,
+            formats=table.formats,
+            headers=table.headers,
+        )
+    confidence = settings["confidence"]
+    with figures.style():
+        figure1 = drawn.acceptance_by_position(
+            frames["curves"],
+            confidence=confidence,
+            support_prompts=settings["support_prompts"],
+            draft_length=settings["draft_length"],
+        )
+        figure2 = drawn.halves(frames["paired"], frames["halves"], confidence=confidence)
+        figure5 = drawn.quintiles(frames["quintiles"], confidence=confidence)
+        figures.save(figure1, folder / "figure1", "Figure 1. Acceptance by position")
+        figures.save(figure2, folder / "figure2", "Figure 2. Acceptance by half")
+        figures.save(figure5, folder / "figure5", "Figure 5. Acceptance by fifth of the text")
+
+
+if __name__ == "__main__":
+    command(main)
