@@ -7,6 +7,7 @@ order of the candidates: one --expected and one --loops file each.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -25,8 +26,9 @@ def main() -> None:
         required=True,
         help="JSON text or file: candidates (a list of objects with "
         f"{', '.join(CANDIDATE)}), cost_ratios (draft -> time of a draft step / time of a target "
-        "step), verify_cost (time of a verification pass / time of a target step, usually 1), "
-        "confidence, resamples, method, seed",
+        "step), confidence, resamples, method, seed, and, unless the defaults fit, verify_cost (time "
+        "of a verification pass / time of a target step; 1) and negligible (a relative difference "
+        "in speed that does not matter; 0.01)",
     )
     parser.add_argument("--expected", nargs="+", required=True, help="one file a candidate")
     parser.add_argument("--loops", nargs="+", required=True, help="one file a candidate")
@@ -35,7 +37,7 @@ def main() -> None:
         "--folder",
         required=True,
         help="folder for choice.csv, .md, .tex (the best), candidates.csv, .md, .tex (all), "
-        "figure1.svg and .pdf",
+        "figure1 and figure2 (.svg, .pdf)",
     )
     arguments = parser.parse_args()
 
@@ -65,10 +67,11 @@ def main() -> None:
         for key, value in conditions[0].items()
         if all(other.get(key, ...) == value for other in conditions)
     }
-    records.write(arguments.output, rows, "choice", shared | {"choice": settings})
+    records.write(arguments.output, rows, "choice", shared | {"choice": dataclasses.asdict(chosen)})
     frame = records.read(arguments.output, "choice").to_pandas()
     folder = Path(arguments.folder)
     protocol = {key: settings[key] for key in ("confidence", "resamples", "method")}
+    protocol["negligible"] = chosen.negligible
     for name, table in (
         ("choice", tables.best(frame, **protocol)),
         ("candidates", tables.candidates(frame, **protocol)),
@@ -82,8 +85,12 @@ def main() -> None:
             headers=table.headers,
         )
     with figures.style():
-        drawn = by_draft_length(frame, confidence=settings["confidence"])
-        figures.save(drawn, folder / "figure1", "Acceptance length by draft length")
+        for name, value, title in (
+            ("figure1", "acceptance_length", "Figure 1. Acceptance length by draft length"),
+            ("figure2", "speedup", "Figure 2. Predicted speedup by draft length"),
+        ):
+            drawn = by_draft_length(frame, value, confidence=settings["confidence"])
+            figures.save(drawn, folder / name, title)
     log.info("%d candidates compared", len(rows))
 
 

@@ -1,6 +1,7 @@
 """Tables 1 and 2 and Figures 1, 2 and 5 of the position study, from its statistics.
 
-Writes table1.csv, .md, .tex, table2.*, figure1.svg, .pdf, figure2.* and figure5.* into --folder.
+The protocol they state (draft length, intervals, resamples) is the one that the statistics files
+say they were made with. Writes table1.csv, .md, .tex, table2.*, figure1.svg, .pdf, figure2.* and figure5.* into --folder.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from draftscope.errors import command, json_argument
+from draftscope.errors import command
 
 FILES = ("paired", "pooled", "curves", "quintiles", "halves")
 
@@ -16,11 +17,6 @@ FILES = ("paired", "pooled", "curves", "quintiles", "halves")
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--settings",
-        required=True,
-        help="JSON text or file: draft_length, support_prompts, confidence, resamples, method",
     )
     for name in FILES:
         parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
@@ -34,15 +30,13 @@ def main() -> None:
     from draftscope.position import figures as drawn
     from draftscope.position import tables
 
-    settings = json_argument(arguments.settings)
+    settings = records.condition(arguments.paired)["statistics"]
     frames = {
         name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
         for name in FILES
     }
     folder = Path(arguments.folder)
-    protocol = {
-        key: settings[key] for key in ("draft_length", "confidence", "resamples", "method")
-    }
+    protocol = {key: settings[key] for key in ("draft_length", "confidence", "resamples", "method")}
     for name, table in (
         ("table1", tables.paired_halves(frames["paired"], **protocol)),
         ("table2", tables.pooled_halves(frames["pooled"], **protocol)),

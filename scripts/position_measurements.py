@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
 
-    import draftscope.exhibits.scorecard  # noqa: F401  (registers the schema of measurements)
+    import draftscope.exhibits.scorecard
     import draftscope.position.schemas  # noqa: F401
     from draftscope import records
     from draftscope.exhibits import published
@@ -37,9 +37,7 @@ def main() -> None:
     settings = json_argument(arguments.settings)
     tables = {name: records.read(getattr(arguments, name), f"position_{name}") for name in FILES}
     frames = {name: table.to_pandas() for name, table in tables.items()}
-    measurements = Measurements(
-        frames, settings["domain"], settings["run"], settings["published"]
-    )
+    measurements = Measurements(frames, settings["domain"], settings["run"], settings["published"])
     rows = measurements.rows(published.load(arguments.published))
     records.write(arguments.output, rows, "measurements", records.condition(tables["paired"]))
 

@@ -8,6 +8,7 @@ and law in the files are checked against the configuration.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 
 from draftscope.errors import UserError, command, json_argument
@@ -25,12 +26,14 @@ def main() -> None:
         "--settings",
         required=True,
         help="JSON text or file: configurations (a list of objects with "
-        f"{', '.join(CONFIGURATION)}), draft_length, bin_width, support_prompts, confidence, "
-        "resamples, method, seed",
+        f"{', '.join(CONFIGURATION)}), draft_length, bin_width, confidence, resamples, method, "
+        "seed, and support_prompts (fewest prompts of a bin that is drawn; 10 unless given)",
     )
     parser.add_argument("--rounds", nargs="+", required=True, help="one file a configuration")
     parser.add_argument("--loops", nargs="+", required=True, help="one file a configuration")
-    parser.add_argument("--scores", nargs="*", default=[], help="shards, configuration by configuration")
+    parser.add_argument(
+        "--scores", nargs="*", default=[], help="shards, configuration by configuration"
+    )
     for name in FILES:
         parser.add_argument(f"--{name}", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
@@ -55,7 +58,7 @@ def main() -> None:
     }
     for name in FILES:
         schema = f"position_{name}"
-        condition = shared | {"statistics": settings}
+        condition = shared | {"statistics": dataclasses.asdict(chosen)}
         records.write(getattr(arguments, name), rows[schema], schema, condition)
         log.info("%s: %d rows", schema, len(rows[schema]))
 

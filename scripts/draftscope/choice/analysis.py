@@ -48,15 +48,17 @@ class Settings:
     Attributes:
         cost_ratios: draft -> c.
         verify_cost: v.
+        negligible: a difference in speed, relative to the best, that does not matter.
         Others as in `statistics.intervals`.
     """
 
     cost_ratios: Mapping[str, float]
-    verify_cost: float
     confidence: float
     resamples: int
     method: str
     seed: int
+    verify_cost: float = 1.0
+    negligible: float = 0.01
 
 
 def compare(candidates: Sequence[Candidate], settings: Settings) -> list[dict[str, Any]]:
@@ -87,7 +89,7 @@ def compare(candidates: Sequence[Candidate], settings: Settings) -> list[dict[st
         for row, p in zip(tests, adjusted.p, strict=True):
             row["holm_p"] = p
             if row["separation"] != "best":
-                row["separation"] = _separation(row, 1 - settings.confidence)
+                row["separation"] = _separation(row, 1 - settings.confidence, settings.negligible)
     return rows
 
 
@@ -209,9 +211,7 @@ def _ranked(
     return rows
 
 
-def _comparison(
-    place: int, best: int, speeds: np.ndarray, difference: Interval
-) -> dict[str, Any]:
+def _comparison(place: int, best: int, speeds: np.ndarray, difference: Interval) -> dict[str, Any]:
     if place == best:
         empty = dict.fromkeys(("difference", "difference_lower", "difference_upper", "p"))
         return empty | {"up": 0, "down": 0, "ties": 0, "separation": "best"}
@@ -226,11 +226,19 @@ def _comparison(
     }
 
 
-def _separation(row: Mapping[str, Any], level: float) -> str:
-    """Clear only when interval and sign test say so, both in favor of the best."""
-    lower, p = row["difference_lower"], row["holm_p"]
-    clear = lower is not None and lower > 0 and p is not None and p <= level
-    return "clear" if clear and row["up"] > row["down"] else "not separated"
+def _separation(row: Mapping[str, Any], level: float, negligible: float) -> str:
+    """Clear only when interval and sign test say so, both in favor of the best.
+
+    A difference that is surely too small to matter is called that, however certain its sign: with
+    c = 0 a longer draft is never slower, and by next to nothing faster.
+    """
+    lower, upper, p = row["difference_lower"], row["difference_upper"], row["holm_p"]
+    if lower is None or p is None:
+        return "not separated"
+    limit = negligible * (row["speedup"] + row["difference"])
+    if max(abs(lower), abs(upper)) <= limit:
+        return "negligible"
+    return "clear" if lower > 0 and p <= level and row["up"] > row["down"] else "not separated"
 
 
 def _against_plain(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Acceptance length by draft length, one panel a domain and decoding mode."""
+"""Acceptance length and predicted speedup by draft length, a panel a domain and mode."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from draftscope.exhibits import figures
-from draftscope.exhibits.figures import Series, series
+from draftscope.exhibits.figures import Series, series, where
+
+LABEL = {
+    "acceptance_length": "Acceptance length\n(tokens a round)",
+    "speedup": "Predicted speedup\n(plain decoding = 1)",
+}
+MEANING = {
+    "acceptance_length": "Tokens a verification round yields, with the bonus or correction token: "
+    "sum of tokens / sum of expected rounds.",
+    "speedup": "Speed over plain decoding as predicted from acceptance length and the given costs, "
+    "not timed. The gray line is plain decoding.",
+}
 
 
-def by_draft_length(frame: pd.DataFrame, *, confidence: float) -> plt.Figure:
-    """Acceptance length against draft length; a ring marks the best predicted speedup.
+def by_draft_length(frame: pd.DataFrame, value: str, *, confidence: float) -> plt.Figure:
+    """A value against draft length; a ring marks the best predicted speedup.
 
     Args:
         frame: schema choice, as a frame; the rows of all text are drawn.
+        value: acceptance_length or speedup.
     """
     rows = frame[frame["subset"] == "all"]
     domains = list(dict.fromkeys(rows["domain"])) or ["no domain"]
@@ -31,10 +43,10 @@ def by_draft_length(frame: pd.DataFrame, *, confidence: float) -> plt.Figure:
     several = rows["target"].nunique() > 1
     for line, (target, mode) in zip(axes, blocks, strict=True):
         for axis, domain in zip(line, domains, strict=True):
-            chosen = rows.query("target == @target and mode == @mode and domain == @domain")
-            _panel(axis, chosen, looks)
+            chosen = where(rows, target=target, mode=mode, domain=domain)
+            _panel(axis, chosen, looks, value)
             axis.set_title(", ".join(filter(None, (domain, mode, target if several else ""))))
-        line[0].set_ylabel("Acceptance length\n(tokens a round)", fontsize=8)
+        line[0].set_ylabel(LABEL[value], fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("Draft length (tokens)")
     if looks:
@@ -51,16 +63,15 @@ def by_draft_length(frame: pd.DataFrame, *, confidence: float) -> plt.Figure:
     )
     figures.caption(
         figure,
-        "Tokens a verification round yields, with the bonus or correction token: sum of tokens / "
-        f"sum of expected rounds. Bars: {confidence:.0%} intervals from resampling prompts. Ring: "
+        f"{MEANING[value]} Bars: {confidence:.0%} intervals from resampling prompts. Ring: "
         f"best predicted speedup of the panel at the given cost ratios c ({costs or 'none'}). "
         f"Prompts: {counts or 'none'}.",
     )
     return figure
 
 
-def _panel(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series]) -> None:
-    if rows["acceptance_length"].notna().sum() == 0:
+def _panel(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series], value: str) -> None:
+    if rows[value].notna().sum() == 0:
         reasons = rows["reason"].dropna()
         figures.empty(axis, str(reasons.iloc[0]) if len(reasons) else "no candidate")
         return
@@ -71,18 +82,20 @@ def _panel(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series]) -> None
     for shift, (draft, look) in zip(shifts, looks.items(), strict=True):
         line = rows[rows["draft"] == draft].sort_values("draft_length")
         x = line["draft_length"] + shift
-        axis.plot(x, line["acceptance_length"], **look.line())
-        bars = line["acceptance_length_lower"].notna()
+        axis.plot(x, line[value], **look.line())
+        bars = line[f"{value}_lower"].notna()
         axis.vlines(
             x[bars],
-            line.loc[bars, "acceptance_length_lower"],
-            line.loc[bars, "acceptance_length_upper"],
+            line.loc[bars, f"{value}_lower"],
+            line.loc[bars, f"{value}_upper"],
             color=look.color,
             lw=1.2,
         )
         best = line[line["rank"] == 1]
         if len(best):
-            axis.add_line(_ring(best["draft_length"] + shift, best["acceptance_length"]))
+            axis.add_line(_ring(best["draft_length"] + shift, best[value]))
+    if value == "speedup":
+        axis.axhline(1, color="#777777", lw=0.8, zorder=0)
     axis.set_xticks(lengths)
     axis.margins(x=0.1)
     axis.grid(axis="y")

@@ -48,7 +48,11 @@ register(
         field("ties", COUNT, "prompts without a difference", "prompts"),
         field("p", REAL, "exact two-sided sign test of best against this one", nullable=True),
         field("holm_p", REAL, "adjusted over all comparisons of the subset", nullable=True),
-        field("separation", TEXT, "best (rank 1), clear or not separated from the best"),
+        field(
+            "separation",
+            TEXT,
+            "best (rank 1), or how the best differs: clear, negligible, not separated",
+        ),
         field("method", TEXT, "bootstrap interval; prompts are resampled"),
         field("reason", TEXT, "why an interval is missing or degenerate", nullable=True),
     ],

@@ -12,7 +12,9 @@ TEXT_OF = {"all": "all", "loops_removed": "loops removed"}
 PLAIN = "Speed is predicted, not timed"
 
 
-def best(frame: pd.DataFrame, *, confidence: float, resamples: int, method: str) -> Table:
+def best(
+    frame: pd.DataFrame, *, confidence: float, resamples: int, method: str, negligible: float
+) -> Table:
     """The best candidate of each domain, mode and subset, with its runner-up.
 
     Args:
@@ -41,23 +43,37 @@ def best(frame: pd.DataFrame, *, confidence: float, resamples: int, method: str)
     comparisons = int(frame.loc[frame["subset"] == "all", "holm_p"].notna().sum())
     notes = [
         *_notes(frame, confidence, resamples, method),
-        "Runner-up: the second highest predicted speedup among all drafts and draft lengths. "
-        "Difference: predicted speedup of the best minus that of the runner-up, both as ratios of "
-        "sums over the same resampled prompts.",
-        "p: exact two-sided sign test of the difference in predicted speed, one value a prompt; "
-        f"Holm's adjustment is over all {comparisons} comparisons of a candidate with the best of "
-        "its domain and mode, for each kind of text.",
-        f"Clear: the interval of the difference is above 0 and the adjusted p is at most "
-        f"{1 - confidence:.2g}. Not separated: these prompts do not tell the two apart. The best "
-        "is chosen on the same prompts, so its own predicted speedup is somewhat favorable.",
-        "Against plain decoding: faster or slower when the interval of the predicted speedup "
-        "excludes 1.",
+        (
+            "Runner-up: the second highest predicted speedup among all drafts and draft lengths. "
+            "Difference: predicted speedup of the best minus that of the runner-up, both as ratios of "
+            "sums over the same resampled prompts."
+        ),
+        (
+            "p: exact two-sided sign test of the difference in predicted speed, one value a prompt; "
+            f"Holm's adjustment is over all {comparisons} comparisons of a candidate with the best of "
+            "its domain and mode, for each kind of text."
+        ),
+        (
+            f"Clear: the interval of the difference is above 0 and the adjusted p is at most "
+            f"{1 - confidence:.2g}. Negligible: the whole interval is within {negligible:.1%} of the "
+            "best's predicted speedup. Not separated: these prompts do not tell the two apart."
+        ),
+        (
+            "The best is chosen on the same prompts, so its own predicted speedup is somewhat "
+            "favorable."
+        ),
+        (
+            "Against plain decoding: faster or slower when the interval of the predicted speedup "
+            "excludes 1."
+        ),
     ]
     caption = f"Best draft and draft length by domain and decoding mode. {PLAIN}{_target(frame)}"
     return Table(table, caption, notes, _FORMATS, _HEADERS)
 
 
-def candidates(frame: pd.DataFrame, *, confidence: float, resamples: int, method: str) -> Table:
+def candidates(
+    frame: pd.DataFrame, *, confidence: float, resamples: int, method: str, negligible: float
+) -> Table:
     """Every draft and draft length on all text, best first within a domain and mode."""
     several = frame["target"].nunique() > 1
     rows = [
@@ -70,8 +86,11 @@ def candidates(frame: pd.DataFrame, *, confidence: float, resamples: int, method
     table = pd.DataFrame(rows, columns=columns).drop(columns="text")
     notes = [
         *_notes(frame, confidence, resamples, method),
-        "Separation: clear when the best candidate of the domain and mode is faster than this one "
-        "by interval and by adjusted sign test.",
+        (
+            "Separation: clear when the best candidate of the domain and mode is faster than this one "
+            "by interval and by adjusted sign test, negligible when the interval of the difference is "
+            f"within {negligible:.1%} of the best's predicted speedup."
+        ),
     ]
     caption = f"All drafts and draft lengths, by predicted speedup. {PLAIN}{_target(frame)}"
     formats = {name: text for name, text in _FORMATS.items() if name in table.columns}
@@ -136,13 +155,19 @@ def _notes(frame: pd.DataFrame, confidence: float, resamples: int, method: str) 
         for row in _records(left[left["prompts_left_out"] > 0])
     ]
     return [
-        "Acceptance length: tokens a round with the bonus or correction token, sum of tokens / "
-        "sum of expected rounds. Draft acceptance rate: sum of accepted / sum of offered drafts.",
-        "Predicted speedup over plain decoding: acceptance length / (v + draft length x c), with c "
-        "the time of a draft step and v that of a verification pass, both in plain target steps; "
-        f"c and v (here v = {verify}) are given in the configuration, not measured here.",
-        f"Lower, upper: {confidence:.0%} intervals, prompts resampled {resamples:,} times "
-        f"({METHODS[method]}).",
+        (
+            "Acceptance length: tokens a round with the bonus or correction token, sum of tokens / "
+            "sum of expected rounds. Draft acceptance rate: sum of accepted / sum of offered drafts."
+        ),
+        (
+            "Predicted speedup over plain decoding: acceptance length / (v + draft length x c), with c "
+            "the time of a draft step and v that of a verification pass, both in plain target steps; "
+            f"c and v (here v = {verify}) are given in the configuration, not measured here."
+        ),
+        (
+            f"Lower, upper: {confidence:.0%} intervals, prompts resampled {resamples:,} times "
+            f"({METHODS[method]})."
+        ),
         f"Prompts left out as loop problems: {', '.join(lost) or 'none'}.",
     ]
 

@@ -19,10 +19,11 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")  # no display on a cluster node
-import matplotlib.pyplot as plt  # noqa: E402
-import seaborn as sns  # noqa: E402
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
 
-from draftscope.records import atomic  # noqa: E402
+from draftscope.records import atomic
 
 # The library that embeds fonts in PDF narrates every table it prunes.
 logging.getLogger("fontTools").setLevel(logging.WARNING)
@@ -98,6 +99,13 @@ def style() -> Iterator[None]:
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
+
+
+def where(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows of a frame whose columns hold these values."""
+    for name, value in values.items():
+        frame = frame[frame[name] == value]
+    return frame
 
 
 def empty(axes: plt.Axes, reason: str) -> None:

@@ -66,11 +66,11 @@ class Settings:
 
     draft_length: int
     bin_width: int
-    support_prompts: int
     confidence: float
     resamples: int
     method: str
     seed: int
+    support_prompts: int = 10
 
 
 def study(configurations: Sequence[Configuration], settings: Settings) -> Rows:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from draftscope.exhibits import figures
-from draftscope.exhibits.figures import Series, series
+from draftscope.exhibits.figures import Series, series, where
 
 METRIC_LABEL = {
     "def1": "accepted / draft length, full rounds",
@@ -57,7 +57,7 @@ def acceptance_by_position(
     for block, domain in enumerate(domains):
         above, below = axes[2 * block], axes[2 * block + 1]
         for place, (label, subset) in enumerate(panels):
-            chosen = rows.query("domain == @domain and label == @label and subset == @subset")
+            chosen = where(rows, domain=domain, label=label, subset=subset)
             _curve(above[place], chosen, looks, support_prompts)
             _alive(below[place], chosen, looks)
             _share_x(above[place], below[place], chosen)
@@ -119,9 +119,7 @@ def _alive(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series]) -> None
         line = rows[rows["mode"] == mode].sort_values("start")
         if len(line):
             edges = [*line["start"], line["stop"].iloc[-1]]
-            axis.stairs(
-                line["alive"], edges, color=look.color, linestyle=look.linestyle, lw=1.3
-            )
+            axis.stairs(line["alive"], edges, color=look.color, linestyle=look.linestyle, lw=1.3)
     axis.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     axis.grid(axis="y")
 
@@ -189,11 +187,12 @@ def halves(
         figures.empty(right, "no configuration")
     offsets = dict(zip(looks, np.linspace(-0.25, 0.25, max(len(looks), 1)), strict=False))
     for row, (domain, label, mode) in enumerate(keys):
-        where = "domain == @domain and label == @label and mode == @mode"
+        own = where(paired, domain=domain, label=label, mode=mode)
+        own_means = where(half_means, domain=domain, label=label, mode=mode)
         for subset, look in looks.items():
             y = row + offsets[subset]
-            difference = paired.query(where + " and subset == @subset").iloc[0]
-            means = half_means.query(where + " and subset == @subset").set_index("half")["mean"]
+            difference = where(own, subset=subset).iloc[0]
+            means = where(own_means, subset=subset).set_index("half")["mean"]
             _half_pair(left, means, y, look)
             _difference(right, difference, y, look)
     names = [_row_name(paired, *key) for key in keys]
@@ -263,7 +262,7 @@ def _row_name(frame: pd.DataFrame, domain: str, label: str, mode: str) -> str:
 
 def _sizes(paired: pd.DataFrame, key: tuple[str, str, str], subsets: Sequence[str]) -> list[int]:
     domain, label, mode = key
-    rows = paired.query("domain == @domain and label == @label and mode == @mode")
+    rows = where(paired, domain=domain, label=label, mode=mode)
     by_subset = rows.set_index("subset")["prompts"]
     return [int(by_subset[name]) for name in subsets]
 
@@ -289,7 +288,7 @@ def quintiles(
     )
     counts = []
     for place, (domain, label) in enumerate(panels):
-        chosen = rows.query("domain == @domain and label == @label")
+        chosen = where(rows, domain=domain, label=label)
         for axis, value in ((axes[0][place], "mean"), (axes[1][place], "change")):
             _fifths(axis, chosen, looks, value)
         axes[0][place].set_title(
@@ -316,9 +315,7 @@ def quintiles(
     return figure
 
 
-def _fifths(
-    axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series], value: str
-) -> None:
+def _fifths(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series], value: str) -> None:
     if rows[value].notna().sum() == 0:
         figures.empty(axis, _first_reason(rows) or "no observation in this panel")
         return

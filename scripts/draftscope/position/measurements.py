@@ -38,9 +38,7 @@ class Measurements:
         published: Mapping[str, Any],
     ) -> None:
         self.run, self.published = run, published
-        self.frames = {
-            name: frame[frame["domain"] == domain] for name, frame in frames.items()
-        }
+        self.frames = {name: frame[frame["domain"] == domain] for name, frame in frames.items()}
         self.modes = self._modes(self.frames["paired"])
 
     def _modes(self, paired: pd.DataFrame) -> dict[str, str]:

@@ -72,14 +72,20 @@ def paired_halves(
     family = int(rows["family"].max()) if len(rows) else 0
     notes = [
         METRIC_NOTE,
-        "Difference: second minus first half of the generated tokens within each prompt, prompts "
-        "weighted equally, full rounds only. Ties are prompts with no difference; they enter the "
-        "mean and are dropped by the exact two-sided sign test.",
-        f"Intervals: {confidence:.0%}, prompts resampled {resamples:,} times; lower and upper: "
-        f"{_methods(rows, method)}; as published: percentile bootstrap, cut rounds counted as "
-        "full ones.",
-        f"Holm's adjustment is over the {family} tests of this table; the published p-values are "
-        "not adjusted.",
+        (
+            "Difference: second minus first half of the generated tokens within each prompt, prompts "
+            "weighted equally, full rounds only. Ties are prompts with no difference; they enter the "
+            "mean and are dropped by the exact two-sided sign test."
+        ),
+        (
+            f"Intervals: {confidence:.0%}, prompts resampled {resamples:,} times; lower and upper: "
+            f"{_methods(rows, method)}; as published: percentile bootstrap, cut rounds counted as "
+            "full ones."
+        ),
+        (
+            f"Holm's adjustment is over the {family} tests of this table; the published p-values are "
+            "not adjusted."
+        ),
         *(_left_out(row) for row in _records(rows)),
     ]
     caption = (
@@ -152,17 +158,21 @@ def pooled_halves(
     splits = [row for row in _records(pooled) if row["subset"] == "loops_removed"]
     notes = [
         METRIC_NOTE,
-        "Difference: mean of the observations that start at or after the median start of the "
-        "pool, minus the mean of those before it. Long texts weigh more, and late positions hold "
-        "only prompts with long texts, so this difference mixes position with which prompts are "
-        "long; Table 1 does not.",
-        f"Intervals: {confidence:.0%}, prompts resampled {resamples:,} times with the split held "
-        f"fixed, {_methods(pooled, method)}. The published pooled differences have no interval. "
-        "As published: cut rounds counted as full ones.",
+        (
+            "Difference: mean of the observations that start at or after the median start of the "
+            "pool, minus the mean of those before it. Long texts weigh more, and late positions hold "
+            "only prompts with long texts, so this difference mixes position with which prompts are "
+            "long; Table 1 does not."
+        ),
+        (
+            f"Intervals: {confidence:.0%}, prompts resampled {resamples:,} times with the split held "
+            f"fixed, {_methods(pooled, method)}. The published pooled differences have no interval. "
+            "As published: cut rounds counted as full ones."
+        ),
         "Cut: each text up to where its repetition starts, no prompt left out.",
         *(
             f"{_name(row)}, {row['metric']}: "
-            f"{'no split' if row['split'] is None else 'split at token %g' % row['split']}, "
+            f"{_split(row['split'])}, "
             f"{row['observations']:,} {'full rounds' if row['metric'] == 'def1' else 'positions'} "
             "(loops removed)."
             for row in splits
@@ -173,6 +183,10 @@ def pooled_halves(
         f"length {draft_length}, before and after removal of loops{_domain(pooled)}"
     )
     return Table(frame, caption, notes, formats, headers)
+
+
+def _split(position: float | None) -> str:
+    return "no split" if position is None else f"split at token {position:g}"
 
 
 _SUBSET_WORD = {"all": "full", "loops_removed": "loops removed", "spans_cut": "cut"}
