@@ -6,7 +6,8 @@ of counts serves every column of a table or bin of a curve at once.
 
 Methods:
     studentized: bootstrap-t (Efron and Tibshirani 1993, section 12.5) with the linearized
-        standard error of the ratio. The default: at 40 prompts it is the one that covers.
+        standard error of the ratio, within limits (see `resampling`). The default: at 40
+        prompts it is the one that covers.
     bca: bias-corrected and accelerated (same, section 14.3), acceleration from the influences.
     percentile: quantiles of the resampled estimates; what most studies print. Too narrow.
     student: estimate -+ t standard errors, no resampling.
@@ -20,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from draftscope.statistics.resampling import bounds, divide, ratio
+from draftscope.statistics.resampling import FEWEST, LIMIT, bounds, divide, ratio
 
 METHODS = ("studentized", "bca", "percentile", "student")
 DEFAULT_METHOD = "studentized"
 RESAMPLES = 10_000
-_TOO_FEW_DISTINCT = "Student t: too few distinct prompts to studentize"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def bootstrap_columns(
     scale = np.maximum(1.0, np.abs(estimate)) / np.maximum(counts, 1)
     constant = (np.abs(influences) <= 1e-12 * scale).all(0)
     active = np.flatnonzero(defined & (counts >= 2) & ~constant)
-    low, high, fallback = bounds(
+    low, high, limited = bounds(
         [(a[:, active], b[:, active]) for a, b in pairs],
         estimate[active],
         influences[:, active],
@@ -189,10 +189,13 @@ def bootstrap_columns(
                 estimate=float(estimate[column]),
                 low=float(low[at]),
                 high=float(high[at]),
-                reason=_TOO_FEW_DISTINCT if fallback[at] else None,
             )
-            if fallback[at]:
-                interval = replace(interval, method="student")
+            if limited[at] and n < FEWEST:
+                reason = f"Student t: fewer than {FEWEST} prompts"
+                interval = replace(interval, method="student", reason=reason)
+            elif limited[at]:
+                reason = f"bounded at {LIMIT:g} times Student t: prompts nearly all alike"
+                interval = replace(interval, reason=reason)
         results.append(interval)
     return results
 

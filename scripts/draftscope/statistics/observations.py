@@ -40,7 +40,7 @@ class Observations:
         trajectory, start: trajectory and generated position of each value, shape [values].
         value: shape [values]; counts where `scale` is gamma, so that ties stay exact.
         reach: tokens from its start that a value depends on.
-        dropped: how many values were left out, by reason.
+        lost: by reason, how many values each trajectory lost to it, shape [trajectories].
     """
 
     quantity: str
@@ -53,17 +53,22 @@ class Observations:
     value: np.ndarray
     scale: float = 1.0
     reach: int = 1
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many values of these trajectories were left out, by reason."""
+        return {reason: int(counts.sum()) for reason, counts in self.lost.items()}
 
     def select(self, rows: np.ndarray, reason: str) -> Observations:
         """Those values where `rows` is true; the others are counted under `reason`."""
-        lost = int((~rows).sum())
+        lost = np.bincount(self.trajectory[~rows], minlength=len(self.prompt))
         return replace(
             self,
             trajectory=self.trajectory[rows],
             start=self.start[rows],
             value=self.value[rows],
-            dropped=dict(self.dropped) | {reason: self.dropped.get(reason, 0) + lost},
+            lost=dict(self.lost) | {reason: self.lost.get(reason, 0) + lost},
         )
 
     def without(self, trajectories: np.ndarray) -> Observations:
@@ -81,6 +86,7 @@ class Observations:
             trajectory=index[self.trajectory[rows]],
             start=self.start[rows],
             value=self.value[rows],
+            lost={reason: counts[keep] for reason, counts in self.lost.items()},
         )
 
     def up_to(self, ends: np.ndarray) -> Observations:

@@ -9,18 +9,25 @@ import numpy as np
 from scipy import stats
 
 Pair = tuple[np.ndarray, np.ndarray]
+# Resamples of nearly equal units have next to no spread and throw studentized values to any size.
+# With few units that is the rule, with many it concerns the prompts that are nearly all alike.
+FEWEST, LIMIT = 8, 3.0
 _BLOCK = 4_000_000  # matrix elements at a time: bounds the memory at some tens of MB
 
 
 def bounds(pairs, estimate, influences, counts, method, alpha, resamples, rng):
-    """Lower and upper bounds and where Student's t stood in, each of shape [columns]."""
+    """Lower and upper bounds, and where studentizing met a limit, each of shape [columns].
+
+    Studentized bounds stay within `LIMIT` times Student's; columns with fewer than `FEWEST`
+    units get Student's.
+    """
     columns = len(estimate)
     error = np.sqrt((influences**2).sum(0) * counts / np.maximum(counts - 1, 1))
     reach = stats.t.ppf(1 - alpha / 2, np.maximum(counts - 1, 1)) * error
     low, high = estimate - reach, estimate + reach
-    fallback = np.zeros(columns, dtype=bool)
+    limited = np.zeros(columns, dtype=bool)
     if method == "student" or not columns:
-        return low, high, fallback
+        return low, high, limited
     draws = _draws(len(influences), resamples, rng)
     step = max(1, _BLOCK // resamples)
     for start in range(0, columns, step):
@@ -33,17 +40,19 @@ def bounds(pairs, estimate, influences, counts, method, alpha, resamples, rng):
                 studentized = np.where(flat, np.sign(shift) * np.inf, shift / spread)
             studentized[flat & (np.abs(shift) <= 1e-9 * error[part])] = 0.0
             lower, upper = _quantiles(studentized, alpha / 2, 1 - alpha / 2)
-            usable = np.isfinite(lower) & np.isfinite(upper)
-            fallback[part] = ~usable
-            low[part] = np.where(usable, estimate[part] - upper * error[part], low[part])
-            high[part] = np.where(usable, estimate[part] - lower * error[part], high[part])
+            few, most = counts[part] < FEWEST, LIMIT * reach[part]
+            below, above = upper * error[part], -lower * error[part]
+            limited[part] = few | (below > most) | (above > most)
+            below, above = np.minimum(below, most), np.minimum(above, most)
+            low[part] = np.where(few, low[part], estimate[part] - below)
+            high[part] = np.where(few, high[part], estimate[part] + above)
         else:
             levels = (alpha / 2, 1 - alpha / 2)
             if method == "bca":
                 levels = _bca_levels(shift, influences[:, part], alpha)
             lower, upper = _quantiles(shift, *levels)
             low[part], high[part] = estimate[part] + lower, estimate[part] + upper
-    return low, high, fallback
+    return low, high, limited
 
 
 def _draws(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
