@@ -102,7 +102,7 @@ def test_mcnemar_refuses_what_is_no_table(table):
 
 
 def test_case_78_scipy_is_recent_enough():
-    """Zeros under Pratt: releases before 1.13 took the normal approximation by other rules."""
+    """Old releases got zeros under Pratt wrong; the balanced samples below show this one does not."""
     assert tuple(int(part) for part in metadata.version("scipy").split(".")[:2]) >= (1, 13)
 
 

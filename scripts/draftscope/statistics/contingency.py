@@ -88,8 +88,8 @@ def chi_square(
     A cell that cannot occur but did is a failure of its own kind and not turned into an infinite
     statistic. Rare cells are pooled, smallest chance first, until the pool expects `RARE`. Since
     "not rejected" says nothing without power, the detectable distance is part of the result:
-    with noncentrality L found at `power`, w = sqrt(L / n), and total variation is at most w / 2
-    only for what is missed (Cauchy-Schwarz on the chi-square distance).
+    the noncentrality L that is found with `power` is a chi-square distance of w = sqrt(L / n), and
+    any chances w / 2 away in total variation are that far (Cauchy-Schwarz).
 
     Raises:
         ValueError: shapes differ, negative counts, chances that do not sum to one.
