@@ -15,6 +15,7 @@ Verdicts:
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ VERDICTS = (
     "agrees", "differs", "same direction", "opposite direction", "unresolved", "not measured",
 )  # fmt: skip
 _SIGNED = re.compile(r"\b(difference|delta|gain|relative gap)\b|\brho\b", re.IGNORECASE)
+AS_PUBLISHED = "as published"
 _RATIO_UNIT, _CORRELATION = "x", "correlation"
 _NO_DIRECTION = {
     "p-value": "a p-value depends on the number of problems",
@@ -82,11 +84,16 @@ COLUMNS = {
 
 def zero(cell: Cell) -> float | None:
     """The value at which the number changes direction; None for a level, a count, a p-value."""
-    if cell.unit in _NO_DIRECTION:
+    return zero_of(cell.unit, cell.column)
+
+
+def zero_of(unit: str, column: str) -> float | None:
+    """As `zero`, from the unit and the column alone."""
+    if unit in _NO_DIRECTION:
         return None
-    if cell.unit == _RATIO_UNIT:
+    if unit == _RATIO_UNIT:
         return 1.0
-    if cell.unit == _CORRELATION or _SIGNED.search(cell.column):
+    if unit == _CORRELATION or _SIGNED.search(column):
         return 0.0
     return None
 
@@ -189,7 +196,7 @@ def _row(
     condition = ""
     if mine is not None:
         condition = (
-            "as published" if mine["condition_matches"] else f"differs: {mine['condition_note']}"
+            AS_PUBLISHED if mine["condition_matches"] else f"differs: {mine['condition_note']}"
         )
     return {
         "study": cell.study,
@@ -287,12 +294,16 @@ def shown_published(row: Mapping[str, object]) -> str:
 
 
 def shown_ours(row: Mapping[str, object]) -> str:
-    """Our value with its interval, to four significant digits."""
+    """Our value with its interval, to two significant digits of the interval's half width."""
     if row["measured"] in (None, ""):
         return DASH
     if row["lower"] in (None, "") or row["upper"] in (None, ""):
         return _short(row["measured"])
-    return f"{_short(row['measured'])} [{_short(row['lower'])}, {_short(row['upper'])}]"
+    value, lower, upper = (float(row[name]) for name in ("measured", "lower", "upper"))
+    if upper <= lower:
+        return f"{_short(value)} [{_short(lower)}, {_short(upper)}]"
+    places = max(0, 1 - math.floor(math.log10((upper - lower) / 2)))
+    return f"{value:.{places}f} [{lower:.{places}f}, {upper:.{places}f}]"
 
 
 def _short(value: object) -> str:

@@ -76,15 +76,18 @@ def write_table(
         if name not in columns:
             raise ValueError(f"{stem} has no column {name!r} to format, only {columns}")
     rows = _values(frame, stem, missing)
+    # A column of reasons that nothing needs would only take room where people read.
+    places = [
+        place
+        for place, name in enumerate(columns)
+        if name != REASON or any(row[place] for row in rows)
+    ]
     shown = ShownTable(
         caption=_one_line(caption),
-        columns=[headers.get(name, name) for name in columns],
-        numeric=[_is_numeric(row[place] for row in rows) for place in range(len(columns))],
+        columns=[headers.get(columns[place], columns[place]) for place in places],
+        numeric=[_is_numeric(row[place] for row in rows) for place in places],
         rows=[
-            [
-                show(value, formats.get(name), missing)
-                for name, value in zip(columns, row, strict=True)
-            ]
+            [show(row[place], formats.get(columns[place]), missing) for place in places]
             for row in rows
         ],
         notes=[_one_line(note) for note in notes],
