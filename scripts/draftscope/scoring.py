@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from draftscope.models import LoadedModel
     from draftscope.models.vocabulary import Alignment
 
-# 64 rows of a 152k-wide head are 39 MB in float32; about ten such blocks exist at one time.
 POSITION_CHUNK = 64
+# Most numbers in one block of logits, 24 MB in float32. Some 15 such blocks exist at one time,
+# twice as many where a top-p law has to sort whole rows: under 1 GiB however wide the head is.
+LARGEST_BLOCK = 6_000_000
 DECODING, UNWARPED = "decoding", "unwarped"
 _LOG_COLUMNS = ("log_p", "log_q", "log_q_target_argmax")
 
@@ -47,7 +49,8 @@ def score(
         trajectories: rows of the schema `trajectories`; skipped ones give no row.
         laws: name -> temperature, top_k, top_p. "decoding" must be there: the law that the
             trajectories were generated under, which decides `target_disagreement`.
-        position_chunk: positions whose logits exist at one time.
+        position_chunk: most positions whose logits exist at one time; fewer where the head is so
+            wide that `LARGEST_BLOCK` is reached.
         precision: float type of the arithmetic on logits.
 
     Returns:
@@ -151,8 +154,10 @@ def _trajectory(target, drafts, trajectory, laws, position_chunk, precision):
     hidden = [hidden_states(model, read)[first:] for model in models]
     tokens = torch.tensor(list(emitted), dtype=torch.long)
     parts: dict[tuple[str, str], list[dict[str, Tensor]]] = {}
-    for start in range(0, count, position_chunk):
-        chunk = slice(start, start + position_chunk)
+    width = max(model.head_size for model in models)
+    rows = max(1, min(position_chunk, LARGEST_BLOCK // width))
+    for start in range(0, count, rows):
+        chunk = slice(start, start + rows)
         emitted_ids = tokens[chunk].to(hidden[0].device)
         logits = logits_of(target, hidden[0][chunk]).to(precision)
         ours = _Target(logits, emitted_ids, laws, _located(target, trajectory, start))

@@ -6,6 +6,7 @@ because the size of a batch moves floating-point logits and with them even greed
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,7 +70,8 @@ def generate(
             defaults that a checkpoint may carry are set aside.
         budget: most tokens to generate, an emitted end-of-text token included. Less where the
             model's context leaves less room (stop reason "context").
-        engine: "static" (padded batches).
+        engine: "static" (padded batches) or "continuous" (`draftscope.continuous`), where batches
+            form by themselves, `batch_size` plays no part, and equality is statistical.
 
     Raises:
         UserError: the model's logits hold a NaN, a prompt id stands there twice, or the engine
@@ -95,8 +97,9 @@ def generate(
         _no_defaults(loaded.model),
         progress(total, f"generating {domain} with {loaded.name}") as reporter,
     ):
-        for start in range(0, len(streams), batch_size):
-            block = [stream for group in streams[start : start + batch_size] for stream in group]
+        size = batch_size if engine == "static" else max(len(streams), 1)
+        for start in range(0, len(streams), size):
+            block = [stream for group in streams[start : start + size] for stream in group]
             for batch in _equal_budgets(block):
                 emitted = ENGINES[engine](loaded, batch, law, run_seed, domain, reporter)
                 for stream, ids in zip(batch, emitted, strict=True):
@@ -220,6 +223,21 @@ def _static(loaded, streams, law, run_seed, domain, reporter) -> list[list[int]]
     return emitted
 
 
+def _continuous(loaded, streams, law, run_seed, domain, reporter) -> list[list[int]]:
+    from draftscope.continuous import generate_continuously
+
+    budget = streams[0].budget
+    names = json.dumps([[stream.prompt_id, stream.sample] for stream in streams])
+    key = ("continuous generation", run_seed, loaded.name, domain, names)
+    prompts = [stream.prompt.token_ids for stream in streams]
+    emitted = generate_continuously(loaded, prompts, law, budget, key)
+    emitted = [cut_at_eos(row, loaded.eos_ids) for row in emitted]
+    done = sum(map(len, emitted))
+    reporter.drop(budget * len(streams) - done)
+    reporter.update(done)
+    return emitted
+
+
 def cut_at_eos(ids: Sequence[int], eos_ids: Iterable[int]) -> list[int]:
     """The ids up to the first end-of-text token, with it; what follows is padding.
 
@@ -273,4 +291,4 @@ def _skipped(stream: Stream) -> dict[str, Any]:
     }
 
 
-ENGINES = {"static": _static}
+ENGINES = {"static": _static, "continuous": _continuous}

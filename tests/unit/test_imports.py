@@ -51,9 +51,7 @@ def test_generated_rows_come_back_from_a_dump_of_their_ids(tiny, tmp_path, kind)
         jsonl(path, *dump)
     else:
         pq.write_table(pa.Table.from_pylist(dump), path)
-    found, retokenized = read(
-        tiny, path, budget=200, samples=2, prompt_ids=["p0", "p1", "p2"]
-    )
+    found, retokenized = read(tiny, path, budget=200, samples=2, prompt_ids=["p0", "p1", "p2"])
     assert not retokenized
     hashed = [row | {"rendered_sha256": None} for row in found]
     assert hashed == [row | {"rendered_sha256": None} for row in rows]

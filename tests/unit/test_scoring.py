@@ -131,6 +131,20 @@ def test_the_head_never_sees_more_positions_than_a_chunk(target, draft, sampled,
     assert sum(seen) == 2 * (generated + logits._PROBE)
 
 
+def test_a_wide_head_makes_the_chunks_smaller(target, draft, sampled, monkeypatch):
+    whole = scored(target, [draft], sampled, LAWS)
+    seen = []
+    original = scoring.logits_of
+    monkeypatch.setattr(scoring, "LARGEST_BLOCK", 2 * target.head_size + 1)
+    monkeypatch.setattr(
+        scoring, "logits_of", lambda m, hidden: seen.append(len(hidden)) or original(m, hidden)
+    )
+    parts = scored(target, [draft], sampled, LAWS, position_chunk=500)
+    assert max(seen) == 2
+    for key, row in whole.items():
+        assert np.allclose(row["log_q"], parts[key]["log_q"], atol=1e-5)
+
+
 def test_case_39_the_law_holds_for_both_sides(target, draft, sampled):
     found = scored(target, [draft], sampled, LAWS)
     for row in (row for key, row in found.items() if key[2] == "top_k"):

@@ -236,7 +236,7 @@ def test_case_37_temperature_zero_and_nearly_zero_are_greedy(tiny):
 
 
 def test_unknown_engine_and_duplicate_prompt_are_refused(tiny):
-    with pytest.raises(UserError, match="unknown engine 'fast'; known: static"):
+    with pytest.raises(UserError, match="unknown engine 'fast'; known: static, continuous"):
         run(tiny, engine="fast")
     with pytest.raises(UserError, match="prompt p0 of domain math is given twice"):
         run(tiny, [PROMPTS[0], PROMPTS[0]])

@@ -75,7 +75,9 @@ def folder(tmp_path_factory):
 
 def run(monkeypatch, script, settings, **paths):
     words = [f"--{name}" for name in paths]
-    arguments = [word for pair in zip(words, map(str, paths.values()), strict=True) for word in pair]
+    arguments = [
+        word for pair in zip(words, map(str, paths.values()), strict=True) for word in pair
+    ]
     line = [script.__name__, "--settings", json.dumps(settings), *arguments]
     monkeypatch.setattr(sys, "argv", line)
     script.main()
