@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from loading import load_tiny, rendered
-from scipy import stats
-
 from draftscope import continuous, sampling
 from draftscope.trajectories import generate
+from loading import load_tiny, rendered
+from scipy import stats
 
 PROMPTS = [(f"p{n}", rendered(0, *range(20 + n, 20 + 3 * n + 1))) for n in range(7)]
 LAW = {"temperature": 1.3, "top_k": 4, "top_p": 0.95}

@@ -4,15 +4,14 @@ import json
 import logging
 import sys
 
-import pytest
-import torch
-from tiny import tiny_model_folder
-
 import generate
 import import_trajectories
+import pytest
 import score
+import torch
 from draftscope import models, records
 from draftscope.errors import UserError
+from tiny import tiny_model_folder
 
 LAW = {"temperature": 0.7, "top_k": 0, "top_p": 1.0}
 COMPUTE = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1}
