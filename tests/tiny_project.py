@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from tiny import tiny_model_folder
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("scripts", "workflow", "config", "envs", "README.md", "Makefile", "pyproject.toml")
 
 MODELS = {
@@ -47,9 +47,10 @@ EXPERIMENT = {
         "draft_length": 2,
         "configurations": [{"pair": "copy", "label": "same"}, {"pair": "lookup", "label": "xfam"}],
         "bin_width": 10,
+        "support_prompts": 2,
     },
     "choice": {"cost_ratios": {"tiny-4bit": 0.5, "tiny-lookup": 0.0, "tiny-other": 0.5}},
-    "report": {"title": "A tiny run", "viewer_trajectories": 1},
+    "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
 }
 
 
@@ -151,5 +152,5 @@ def new_project(folder: Path, parts: Sequence[str] = PARTS) -> Project:
 
 
 def domains() -> dict:
-    source = {"source": "file", "path": "tiny/prompts.jsonl", "template": {"chat_template": True}}
+    source = {"source": "jsonl", "file": "tiny/prompts.jsonl", "evaluation": [0, 12]}
     return {"small": source, "spare": source | {"template": {"chat_template": False}}}

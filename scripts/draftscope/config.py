@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from draftscope import registry
 from draftscope.errors import UserError
+from draftscope.prompts import collecting
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 
 Positive = Annotated[Integer, Field(ge=1)]
@@ -79,6 +80,7 @@ class Position(Strict):
     draft_length: Positive = Field(description="draft length of the tables")
     configurations: list[Configuration] = Field(min_length=1)
     bin_width: Positive = Field(description="width of a position bin of Figure 1, in tokens")
+    support_prompts: Positive = Field(description="fewest prompts of a bin that is drawn")
 
 
 class Choice(Strict):
@@ -96,6 +98,7 @@ class Scorecard(Strict):
 class Report(Strict):
     title: str
     viewer_trajectories: Positive = Field(description="trajectories a pair and mode in the viewer")
+    not_measured: list[str] = Field(description="sentences: what this experiment does not show")
 
 
 class Experiment(Strict):
@@ -192,6 +195,8 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     modes = registry.select(rows["modes"], settings.modes, "modes", "mode")
     names = [use.name for use in settings.domains]
     domains = registry.select(rows["domains"], names, "domains", "domain")
+    for use in settings.domains:
+        collecting.check({"domain": use.name, **domains[use.name]}, use.prompts)
     models = registry.models_of(pairs, rows["models"])
     _check_references(settings, pairs, modes, names)
     return Resolved(settings, models, pairs, domains, modes)

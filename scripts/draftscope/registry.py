@@ -22,8 +22,15 @@ class PackageGguf(Strict):
     file: str = Field(description="path of the GGUF inside the wheel")
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(description="of the GGUF")
     tokenizer_probes: dict[str, list[int]] = Field(
-        default={}, description="texts and the token ids that the model was trained to see"
+        description="texts and the ids that the original tokenizer encodes them as"
     )
+
+
+class Gguf(Strict):
+    kind: Literal["gguf"]
+    path: str = Field(description="GGUF file on this machine")
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(description="of the GGUF")
+    tokenizer_probes: dict[str, list[int]] = Field(description="as for package_gguf")
 
 
 class Hub(Strict):
@@ -52,6 +59,7 @@ class PromptLookup(Strict):
 
 MODEL_KINDS: dict[str, type[Strict]] = {
     "package_gguf": PackageGguf,
+    "gguf": Gguf,
     "hub": Hub,
     "local": Local,
     "round_to_nearest": RoundToNearest,

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from draftscope import closure
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
+from draftscope.strict import load_yaml
 
 # Jobs use the Python that runs Snakemake, whether or not its environment is activated, unless
 # Snakemake itself is asked to make the environments from envs/.
@@ -28,6 +29,7 @@ except UserError as error:
 
 RESULTS = Path("results") / EXPERIMENT.settings.experiment
 LOGS = RESULTS / "logs"
+PUBLISHED_CONDITIONS = load_yaml(ROOT / "config/published/conditions.yaml")
 
 
 def alternatives(names):
@@ -44,7 +46,7 @@ wildcard_constraints:
     ),
     domain=alternatives(EXPERIMENT.domains),
     mode=alternatives(EXPERIMENT.modes),
-    shard=r"\d{4,}",
+    shard="[0-9]+",
 
 
 def as_json(**settings):
@@ -98,6 +100,23 @@ def law(mode):
     return {key: row[key] for key in ("temperature", "top_k", "top_p")}
 
 
+def template(domain):
+    """Chat-template arguments of a domain."""
+    return EXPERIMENT.domains[domain].get("template", {"chat_template": True})
+
+
+def identity(model):
+    """What a model is, whatever its name in the registry: the published condition is told by it."""
+    row = EXPERIMENT.models[model]
+    return row["id"] if row["kind"] == "hub" else model
+
+
+def data_of(domain):
+    """What a domain's prompts are, whatever its name in the registry."""
+    row = EXPERIMENT.domains[domain]
+    return row["repository"] if row["source"] == "hub" else domain
+
+
 def trajectory_shards(target, domain, mode):
     return [
         RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"
@@ -112,6 +131,11 @@ def score_shards(pair, domain, mode):
         return []
     folder = RESULTS / "scores" / row["target"] / row["draft_group"] / domain / mode
     return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
+
+
+def first_shards(paths):
+    """Of each folder of shards, the first."""
+    return [path for path in paths if path.stem == "0000"]
 
 
 def all_trajectories():

@@ -3,11 +3,12 @@
 #   hash, end-of-text ids; for a packaged GGUF also the converted safetensors beside it.
 # Why: GPU jobs run offline from a record that pins every revision.
 
-PACKAGED = [
+CONVERTED = [
     name for name, row in EXPERIMENT.models.items() if row["kind"] == "package_gguf"
 ]
 DERIVED = [name for name, row in EXPERIMENT.models.items() if "base" in row]
-RESOLVED = [name for name in EXPERIMENT.models if name not in PACKAGED + DERIVED]
+RESOLVED = [name for name in EXPERIMENT.models if name not in CONVERTED + DERIVED]
+# Beside the record, in weights/.
 CONVERTED_FILES = [
     "config.json",
     "generation_config.json",
@@ -24,13 +25,15 @@ localrules:
 
 
 rule convert_model:
+    input:
+        files=lambda wildcards: model_files(wildcards.model),
     output:
         record=RESULTS / "models/{model}/model.json",
-        files=[RESULTS / "models/{model}" / name for name in CONVERTED_FILES],
+        files=[RESULTS / "models/{model}/weights" / name for name in CONVERTED_FILES],
     log:
         LOGS / "models/{model}.log",
     wildcard_constraints:
-        model=alternatives(PACKAGED),
+        model=alternatives(CONVERTED),
     conda:
         "../../envs/gpu.yaml"
     params:
@@ -75,3 +78,9 @@ rule derive_model:
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --base {input.base:q} --output {output.record:q} 2> {log:q}"
+
+
+def model_files(model):
+    """Files of this machine that a model is converted from."""
+    row = EXPERIMENT.models[model]
+    return [row["path"]] if row["kind"] == "gguf" else []

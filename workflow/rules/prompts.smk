@@ -9,7 +9,9 @@ localrules:
 
 rule collect_prompts:
     input:
-        code=sources("collect_prompts.py"),
+        code=lambda wildcards: sources(
+            "collect_prompts.py", source_modules(wildcards.domain)
+        ),
         files=lambda wildcards: domain_files(wildcards.domain),
     output:
         RESULTS / "prompts/{domain}/{shard}.parquet",
@@ -19,7 +21,7 @@ rule collect_prompts:
         "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(
-            name=wildcards.domain, **EXPERIMENT.domains[wildcards.domain]
+            domain=wildcards.domain, **EXPERIMENT.domains[wildcards.domain]
         ),
         bounds=lambda wildcards: EXPERIMENT.shard_bounds(
             wildcards.domain, wildcards.shard
@@ -29,10 +31,16 @@ rule collect_prompts:
         " --start {params.bounds[0]} --stop {params.bounds[1]} --output {output:q} 2> {log:q}"
 
 
+def source_modules(domain):
+    """Library files that are loaded by name for a domain's source."""
+    source = EXPERIMENT.domains[domain]["source"]
+    return [f"draftscope/prompts/{name}.py" for name in ("collecting", source)]
+
+
 def domain_files(domain):
     """Files of the project that a domain reads its prompts from."""
-    path = EXPERIMENT.domains[domain].get("path")
-    return [path] if path else []
+    row = EXPERIMENT.domains[domain]
+    return [row["file"]] if row["source"] == "jsonl" else []
 
 
 def prompt_shards(domain):

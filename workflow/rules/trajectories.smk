@@ -32,7 +32,7 @@ rule generate:
             law=law(wildcards.mode),
             samples=EXPERIMENT.modes[wildcards.mode]["samples"],
             budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
-            template=EXPERIMENT.domains[wildcards.domain]["template"],
+            template=template(wildcards.domain),
             batch_size=EXPERIMENT.settings.generation.batch_size,
             engine=EXPERIMENT.settings.generation.engine,
             seed=EXPERIMENT.settings.seed,
@@ -67,7 +67,7 @@ rule import_trajectories:
             law=law(wildcards.mode),
             samples=EXPERIMENT.modes[wildcards.mode]["samples"],
             budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
-            template=EXPERIMENT.domains[wildcards.domain]["template"],
+            template=template(wildcards.domain),
         ),
     shell:
         "python scripts/import_trajectories.py --settings {params.settings:q}"

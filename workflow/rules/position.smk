@@ -1,0 +1,137 @@
+# Needs: rounds, loops and scores of the study's configurations (pair x mode on its domain).
+# Makes: statistics/position/*.parquet; exhibits/position/table{1,2}.{csv,md,tex} and
+#   figure{1,2,5}.{svg,pdf}; our value of each published cell, for the scorecard.
+# Why: does acceptance decay along a long text? Not in the published study.
+
+POSITION = EXPERIMENT.settings.position
+POSITION_FILES = ("paired", "pooled", "curves", "quintiles", "halves")
+CONFIGURATIONS = [
+    {
+        "label": configuration.label,
+        "pair": configuration.pair,
+        "draft": EXPERIMENT.pairs[configuration.pair]["draft"],
+        "domain": POSITION.domain,
+        "mode": mode,
+        "temperature": EXPERIMENT.modes[mode]["temperature"],
+        "score_shards": len(score_shards(configuration.pair, POSITION.domain, mode)),
+    }
+    for configuration in POSITION.configurations
+    for mode in EXPERIMENT.modes
+]
+
+
+def position_exhibits():
+    tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
+    figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
+    return [RESULTS / "exhibits/position" / name for name in tables + figures]
+
+
+rule position_statistics:
+    input:
+        code=sources("position_statistics.py"),
+        rounds=[
+            RESULTS / "rounds" / row["pair"] / row["domain"] / f"{row['mode']}.parquet"
+            for row in CONFIGURATIONS
+        ],
+        loops=[
+            RESULTS
+            / "loops"
+            / EXPERIMENT.pairs[row["pair"]]["target"]
+            / row["domain"]
+            / f"{row['mode']}.parquet"
+            for row in CONFIGURATIONS
+        ],
+        scores=[
+            path
+            for row in CONFIGURATIONS
+            for path in score_shards(row["pair"], row["domain"], row["mode"])
+        ],
+    output:
+        **{
+            name: RESULTS / "statistics/position" / f"{name}.parquet"
+            for name in POSITION_FILES
+        },
+    log:
+        LOGS / "position/statistics.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            configurations=CONFIGURATIONS,
+            draft_length=POSITION.draft_length,
+            bin_width=POSITION.bin_width,
+            support_prompts=POSITION.support_prompts,
+            seed=EXPERIMENT.settings.seed,
+            **block(EXPERIMENT.settings.statistics),
+        ),
+        scores=lambda wildcards, input: (
+            ["--scores", *input.scores] if input.scores else []
+        ),
+    shell:
+        "python scripts/position_statistics.py --settings {params.settings:q}"
+        " --rounds {input.rounds:q} --loops {input.loops:q} {params.scores:q}"
+        " --paired {output.paired:q} --pooled {output.pooled:q} --curves {output.curves:q}"
+        " --quintiles {output.quintiles:q} --halves {output.halves:q} 2> {log:q}"
+
+
+rule position_exhibits:
+    input:
+        **{
+            name: RESULTS / "statistics/position" / f"{name}.parquet"
+            for name in POSITION_FILES
+        },
+        code=sources("position_exhibits.py"),
+    output:
+        report(position_exhibits(), category="Position", labels={"study": "position"}),
+    log:
+        LOGS / "position/exhibits.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        folder=RESULTS / "exhibits/position",
+    shell:
+        "python scripts/position_exhibits.py --paired {input.paired:q} --pooled {input.pooled:q}"
+        " --curves {input.curves:q} --quintiles {input.quintiles:q} --halves {input.halves:q}"
+        " --folder {params.folder:q} 2> {log:q}"
+
+
+rule position_measurements:
+    input:
+        code=sources("position_measurements.py"),
+        published="config/published/position.csv",
+        paired=RESULTS / "statistics/position/paired.parquet",
+        pooled=RESULTS / "statistics/position/pooled.parquet",
+        curves=RESULTS / "statistics/position/curves.parquet",
+    output:
+        RESULTS / "statistics/position/measurements.parquet",
+    log:
+        LOGS / "position/measurements.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            domain=POSITION.domain,
+            run={
+                "target": identity(
+                    EXPERIMENT.pairs[POSITION.configurations[0].pair]["target"]
+                ),
+                "data": data_of(POSITION.domain),
+                "prompts": EXPERIMENT.use(POSITION.domain).prompts,
+                "max_new_tokens": EXPERIMENT.use(POSITION.domain).max_new_tokens,
+                "draft_length": POSITION.draft_length,
+                "drafts": {
+                    configuration.label: identity(
+                        EXPERIMENT.pairs[configuration.pair]["draft"]
+                    )
+                    for configuration in POSITION.configurations
+                },
+                "modes": {
+                    mode: row["temperature"] for mode, row in EXPERIMENT.modes.items()
+                },
+            },
+            published=PUBLISHED_CONDITIONS["position"],
+        ),
+    shell:
+        "python scripts/position_measurements.py --settings {params.settings:q}"
+        " --published {input.published:q} --paired {input.paired:q} --pooled {input.pooled:q}"
+        " --curves {input.curves:q} --output {output:q} 2> {log:q}"

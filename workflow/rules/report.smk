@@ -1,0 +1,113 @@
+# Needs: the measurements and exhibits of every study of the experiment.
+# Makes: scorecard.{csv,md}, viewer.json and report.html.
+# Why: one page that opens from disk and says what was found, and what was not measured.
+
+REPORT_FILES = [
+    f"draftscope/exhibits/templates/{name}"
+    for name in ("report.html.jinja", "report.css", "report.js")
+]
+STUDIES = {
+    "position": {"title": "Acceptance by position", "exhibits": position_exhibits()},
+    "choice": {"title": "Draft choice", "exhibits": choice_exhibits()},
+}
+
+
+rule scorecard:
+    input:
+        code=sources("scorecard.py"),
+        published=[
+            f"config/published/{study}.csv" for study in EXPERIMENT.settings.studies
+        ],
+        readings="config/published/readings.csv",
+        measurements=[
+            RESULTS / "statistics" / study / "measurements.parquet"
+            for study in EXPERIMENT.settings.studies
+        ],
+    output:
+        csv=report(RESULTS / "scorecard.csv", category="Scorecard"),
+        markdown=RESULTS / "scorecard.md",
+    log:
+        LOGS / "scorecard.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            experiment=EXPERIMENT.settings.experiment,
+            **block(EXPERIMENT.settings.scorecard),
+        ),
+    shell:
+        "python scripts/scorecard.py --settings {params.settings:q} --published {input.published:q}"
+        " --readings {input.readings:q} --measurements {input.measurements:q}"
+        " --csv {output.csv:q} --markdown {output.markdown:q} 2> {log:q}"
+
+
+rule viewer:
+    input:
+        code=sources("viewer.py", ["draftscope/models/folder.py"]),
+        models=[model_file(target) for target in EXPERIMENT.targets],
+        trajectories=first_shards(all_trajectories()),
+        scores=first_shards(all_scores()),
+        rounds=all_rounds(),
+    output:
+        RESULTS / "viewer.json",
+    log:
+        LOGS / "viewer.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            draft_length=POSITION.draft_length,
+            trajectories=EXPERIMENT.settings.report.viewer_trajectories,
+        ),
+        scores=lambda wildcards, input: (
+            ["--scores", *input.scores] if input.scores else []
+        ),
+    shell:
+        "python scripts/viewer.py --settings {params.settings:q} --models {input.models:q}"
+        " --trajectories {input.trajectories:q} --rounds {input.rounds:q} {params.scores:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule report:
+    input:
+        code=sources("report.py", REPORT_FILES),
+        exhibits=[
+            path
+            for study in STUDIES.values()
+            for path in study["exhibits"]
+            if path.suffix in (".csv", ".md", ".svg")
+        ],
+        scorecard=RESULTS / "scorecard.csv",
+        viewer=RESULTS / "viewer.json",
+        trajectories=all_trajectories(),
+        rounds=all_rounds(),
+    output:
+        RESULTS / "report.html",
+    log:
+        LOGS / "report.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            title=EXPERIMENT.settings.report.title,
+            experiment=EXPERIMENT.settings.experiment,
+            studies={name: study["title"] for name, study in STUDIES.items()},
+            headline={
+                "position": {
+                    "exhibit": "table1",
+                    "title": "Second half minus first half of each text",
+                },
+                "choice": {
+                    "exhibit": "choice",
+                    "title": "Which draft, which draft length",
+                },
+            },
+            not_measured=EXPERIMENT.settings.report.not_measured,
+            command=f"snakemake --cores all --configfile {workflow.configfiles[-1]}",
+            schemas=["draftscope.position.schemas", "draftscope.choice.schema"],
+        ),
+    shell:
+        "python scripts/report.py --settings {params.settings:q} --exhibits {input.exhibits:q}"
+        " --scorecard {input.scorecard:q} --viewer {input.viewer:q}"
+        " --trajectories {input.trajectories:q} --rounds {input.rounds:q} --output {output:q}"
+        " 2> {log:q}"
