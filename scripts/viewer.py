@@ -92,10 +92,13 @@ def _views(
     scored: dict[tuple[str, int], dict[str, Any]] = {}
     for shard in scores:
         table = records.read(shard, "scores")
-        kept = pc.and_(pc.equal(table["draft"], draft), pc.equal(table["law"], "decoding"))
-        table = table.filter(kept)
+        table = table.filter(pc.equal(table["law"], "decoding"))
         for key, (row, _) in chosen.items():
-            scored.update((key, found) for found in _of(table, row).to_pylist())
+            for found in _of(table, row).to_pylist():
+                if found["draft"] == draft:
+                    scored[key] = found
+                else:  # the target's probabilities do not depend on the draft
+                    scored.setdefault(key, {"log_p": found["log_p"]})
     return [
         viewer.view(tokenizer, row, mine, scored.get(key), settings["tokens"])
         for key, (row, mine) in chosen.items()

@@ -80,6 +80,17 @@ def token(position, role, **more):
     return base | {"draft": None} | more
 
 
+def best(domain, separation, difference, **more):
+    """A row of the draft-choice table."""
+    row = {"domain": domain, "mode": "greedy", "text": "all", "draft": "small", "draft_length": 5}
+    row |= dict(zip(("acceptance_length", "acceptance_length_lower", "acceptance_length_upper"),
+                    (2.5, 2.3, 2.7), strict=True))  # fmt: skip
+    row |= {"speedup": 1.1, "speedup_lower": 0.9, "speedup_upper": 1.3}
+    row |= {"runner_up": "lookup", "runner_up_length": 3, "difference": difference}
+    row |= {"difference_lower": difference - 0.2, "difference_upper": difference + 0.2}
+    return row | {"separation": separation} | more
+
+
 @pytest.fixture
 def results(tmp_path):
     """Result files of a small experiment, as the workflow leaves them."""
@@ -97,14 +108,7 @@ def results(tmp_path):
     for number in (1, 2):
         with records.atomic(folder / f"exhibits/position/figure{number}.svg") as file:
             file.write(SVG.replace("{n}", str(number)))
-    choice = pd.DataFrame(
-        {
-            "domain": ["math", "chat"], "mode": "greedy", "pair": "small", "draft_length": 5,
-            "acceptance_length": [2.5, 2.0], "lower": [2.3, 1.8], "upper": [2.7, 2.2],
-            "runner_up": "lookup, 3", "difference": [0.3, 0.1],
-            "difference_lower": [0.1, -0.1], "difference_upper": [0.5, 0.3],
-        }
-    )  # fmt: skip
+    choice = pd.DataFrame([best("math", "clear", 0.3), best("chat", "not separated", 0.1)])
     tables.write_table(choice, folder / "exhibits/choice/choice", caption="Choice")
     cells = published.load(ROOT / "config" / "published" / "position.csv")
     measured = [
@@ -198,8 +202,12 @@ def test_the_summary_says_what_the_intervals_say(results):
         text
     )
     assert "none can confirm or refute a published value" in text
-    assert "ahead of the runner-up lookup, 3 (+0.30 [+0.10, +0.50])" in text
-    assert "but cannot be told from the runner-up lookup, 3 (+0.10 [-0.10, +0.30])" in text
+    assert "math, greedy: small with draft length 5 has the highest predicted speedup" in text
+    assert "1.10 [0.90, 1.30], which cannot be told from 1 at this size" in text
+    assert "clearly ahead of lookup with draft length 3 (difference +0.300 [+0.100, +0.500])" in (
+        text
+    )
+    assert "these prompts do not separate it from lookup with draft length 3" in text
 
 
 def test_counts_skips_and_what_is_missing_are_listed(results):
@@ -237,14 +245,24 @@ def test_a_direction_needs_an_interval_on_one_side(value, lower, upper, said):
     assert summary.direction(value, lower, upper) == said
 
 
-def test_choice_without_a_comparison_says_so():
-    row = dict.fromkeys(summary.CHOICE, "") | {
-        "domain": "math", "mode": "greedy", "pair": "small", "draft_length": "5",
-        "acceptance_length": "2.5",
-    }  # fmt: skip
-    (sentence,) = summary.choice(pd.DataFrame([row]))
-    assert sentence.endswith("gives 2.50 tokens a round; there is no comparison with a runner-up.")
+def sentence(**changes):
+    row = {name: str(value) for name, value in (best("math", "clear", 0.3) | changes).items()}
+    (found,) = summary.choice(pd.DataFrame([row]))
+    return found
+
+
+def test_the_choice_is_told_as_far_as_it_goes():
+    assert sentence(speedup_lower=1.05).count("lies above 1") == 1
+    assert sentence(speedup_upper=0.99).count("lies below 1") == 1
+    assert "has no interval" in sentence(speedup_lower="", speedup_upper="")
+    assert "the gap to lookup with draft length 3 is negligible" in sentence(
+        separation="negligible"
+    )
+    assert sentence(runner_up="").endswith("; there is no comparison with a runner-up.")
+    assert sentence(speedup="", reason="no round") == "math, greedy: no prediction (no round)."
     assert summary.choice(pd.DataFrame([{"domain": "math"}])) == []
+    looped = pd.DataFrame([best("math", "clear", 0.3, text="loops removed")]).astype(str)
+    assert summary.choice(looped) == []
 
 
 def test_bad_files_are_named(tmp_path):

@@ -113,7 +113,7 @@ def test_compare_lists_every_cell_with_reading_and_audit(tmp_path):
     assert list(back.columns) == list(scorecard.COLUMNS)
     assert back.loc[0, "published"] == "0.031" and float(back.loc[0, "measured"]) == 0.03
     text = (tmp_path / "s.md").read_text(encoding="utf-8")
-    assert "0.031 \\[0.026, 0.036\\]" in text and "0.03 \\[0.025, 0.035\\]" in text
+    assert "0.031 \\[0.026, 0.036\\]" in text and "0.0300 \\[0.0250, 0.0350\\]" in text
     assert "0.064 ± 0.0005" in text
     assert "assumes: draft length 5" in text
     assert "nan" not in text.lower() and "None" not in text

@@ -145,6 +145,8 @@ def test_a_view_has_probabilities_and_the_draft_at_corrections(byte_level):
     assert [token["role"] for token in tokens] == EXPECTED
     assert {(token["p"], token["q"]) for token in tokens} == {(0.5, 0.0)}
     assert [token["draft"] is not None for token in tokens] == [n == 2 for n in range(10)]
+    half = viewer.view(byte_level, row, ROUNDS, {"log_p": [0.0] * 10}, 100)["spans"][2]["tokens"][0]
+    assert (half["p"], half["q"], half["draft"]) == (1.0, None, None)
     assert viewer.view(byte_level, row, ROUNDS, None, 100)["spans"][0]["tokens"][0]["p"] is None
     assert viewer.view(byte_level, row, ROUNDS, None, 4)["shown"] == 4
 
@@ -161,18 +163,23 @@ def test_the_command_joins_the_files(tmp_path):
     records.write(tmp_path / "t.parquet", [skipped, row], "trajectories", condition)
     drafted = condition | {"draft": "small", "rule": "greedy", "law": {"temperature": 0.0}}
     records.write(tmp_path / "r.parquet", ROUNDS, "rounds", drafted)
+    other = drafted | {"draft": "lookup"}
+    records.write(tmp_path / "l.parquet", ROUNDS, "rounds", other)
     records.write(tmp_path / "s.parquet", [score_row(row)], "scores", condition)
     command = [
         sys.executable, str(ROOT / "scripts" / "viewer.py"), "--settings", '{"draft_length": 3}',
         "--models", str(tmp_path / "model" / "model.json"),
-        "--trajectories", str(tmp_path / "t.parquet"), "--rounds", str(tmp_path / "r.parquet"),
+        "--trajectories", str(tmp_path / "t.parquet"),
+        "--rounds", str(tmp_path / "r.parquet"), str(tmp_path / "l.parquet"),
         "--scores", str(tmp_path / "s.parquet"), "--output", str(tmp_path / "v.json"),
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
-    (group,) = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["groups"]
+    group, lookup = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["groups"]
     assert (group["draft"], group["domain"], group["draft_length"]) == ("small", "math", 3)
     assert group["views"][0]["prompt_id"] == "a"
     assert group["views"][0]["spans"][0]["tokens"][0]["p"] == 0.5
+    token = lookup["views"][0]["spans"][0]["tokens"][0]
+    assert (lookup["draft"], token["p"], token["q"]) == ("lookup", 0.5, None)
     command[3] = '{"draft_lengths": 3}'
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
     assert refused.returncode == 2 and "draft_lengths" in refused.stderr

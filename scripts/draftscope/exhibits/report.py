@@ -196,8 +196,7 @@ def build(
         generated=generated,
         skipped=skipped,
         coverage=summary.coverage(generated) if generated else "",
-        choices=_choices(exhibit_paths),
-        headlines=[] if card is None else _headlines(card, settings.get("headline", {})),
+        headlines=_headlines(card, _choices(exhibit_paths), settings.get("headline", {})),
         verdicts=[] if card is None else summary.verdicts(card),
         card=[] if card is None else _card_rows(card),
         differences=[] if card is None else _differences(card),
@@ -225,11 +224,17 @@ def _choices(paths: Sequence[str | Path]) -> list[str]:
     return sentences
 
 
-def _headlines(card: Any, wanted: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:
-    return [
-        (about["title"], summary.headline(card, study, about["exhibit"]))
-        for study, about in wanted.items()
-    ]
+def _headlines(
+    card: Any, choices: list[str], wanted: Mapping[str, Mapping[str, str]]
+) -> list[tuple[str, list[str]]]:
+    """Headings and sentences of the summary: the draft choice first, if it has no other place."""
+    found = [] if CHOICE in wanted else [("Which draft", choices)]
+    for study, about in wanted.items():
+        if study == CHOICE:
+            found.append((about["title"], choices))
+        elif card is not None:
+            found.append((about["title"], summary.headline(card, study, about["exhibit"])))
+    return found
 
 
 def _differences(card: Any) -> list[str]:

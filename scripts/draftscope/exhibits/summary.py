@@ -17,9 +17,12 @@ from draftscope.exhibits.scorecard import (
 
 # Columns of the draft-choice table that the sentences are made from.
 CHOICE = (
-    "domain", "mode", "pair", "draft_length", "acceptance_length", "lower", "upper",
-    "runner_up", "difference", "difference_lower", "difference_upper",
+    "domain", "mode", "text", "draft", "draft_length", "acceptance_length",
+    "acceptance_length_lower", "acceptance_length_upper", "speedup", "speedup_lower",
+    "speedup_upper", "runner_up", "runner_up_length", "difference", "difference_lower",
+    "difference_upper", "separation",
 )  # fmt: skip
+ALL_TEXT = "all"
 
 
 def plural(number: int, noun: str) -> str:
@@ -81,7 +84,10 @@ def headline(card: pd.DataFrame, study: str, exhibit: str) -> list[str]:
     Args:
         card: the scorecard as read back (texts).
     """
-    part = card[(card["study"] == study) & (card["exhibit"] == exhibit) & (card["measured"] != "")]
+    # "table1", the name of our file, means the published "Table 1".
+    names = card["exhibit"].str.replace(" ", "").str.lower()
+    chosen = (card["study"] == study) & (names == exhibit.replace(" ", "").lower())
+    part = card[chosen & (card["measured"] != "")]
     sentences = []
     for row in part.to_dict("records"):
         turn = zero_of(row["unit"], row["column"])
@@ -98,33 +104,48 @@ def headline(card: pd.DataFrame, study: str, exhibit: str) -> list[str]:
 
 
 def choice(table: pd.DataFrame) -> list[str]:
-    """The draft and draft length that come first in each domain and mode, and by how much.
+    """The draft and draft length with the highest predicted speedup in each domain and mode.
 
     Args:
-        table: the draft-choice table (texts), best first within each domain and mode. A table
-            without the columns of `CHOICE` gives no sentences.
+        table: the table of the best candidates (texts), one row a domain, mode and kind of text;
+            only rows on all text are told. A table without the columns of `CHOICE` gives nothing.
     """
     if not set(CHOICE) <= set(table.columns):
         return []
-    sentences = []
-    for (domain, mode), part in table.groupby(["domain", "mode"], sort=False):
-        best = part.iloc[0]
-        text = f"{domain}, {mode}: {best['pair']} with draft length {best['draft_length']}"
-        length = f"{float(best['acceptance_length']):.2f}"
-        if best["lower"] and best["upper"]:
-            length += f" [{float(best['lower']):.2f}, {float(best['upper']):.2f}]"
-        text += f" gives {length} tokens a round"
-        if not (best["runner_up"] and best["difference_lower"] and best["difference_upper"]):
-            sentences.append(f"{text}; there is no comparison with a runner-up.")
-            continue
-        low, high = float(best["difference_lower"]), float(best["difference_upper"])
-        against = (
-            f"{best['runner_up']} ({float(best['difference']):+.2f} [{low:+.2f}, {high:+.2f}])"
-        )
-        if low > 0:
-            sentences.append(f"{text}, ahead of the runner-up {against}.")
-        elif high < 0:
-            sentences.append(f"{text}, behind {against} in this measure.")
-        else:
-            sentences.append(f"{text}, but cannot be told from the runner-up {against}.")
-    return sentences
+    rows = table[table["text"] == ALL_TEXT].to_dict("records")
+    several = len({row.get("target") for row in rows}) > 1
+    return [
+        (f"{row['target']}, " if several else "") + f"{row['domain']}, {row['mode']}: {_best(row)}"
+        for row in rows
+    ]
+
+
+def _best(row: Mapping[str, str]) -> str:
+    if not row["speedup"]:
+        return f"no prediction ({row.get('reason') or 'no reason given'})."
+    lower, upper = (float(row[f"speedup_{e}"] or "nan") for e in ("lower", "upper"))
+    known = lower <= upper  # false as well where there is no interval
+    plain = direction(float(row["speedup"]), lower if known else None, upper if known else None, 1)
+    text = (
+        f"{row['draft']} with draft length {row['draft_length']} has the highest predicted "
+        f"speedup over plain decoding, {_bracket(row, 'speedup', '.2f')}, which {plain}, at "
+        f"{_bracket(row, 'acceptance_length', '.2f')} tokens a round"
+    )
+    if not (row["runner_up"] and row["difference"]):
+        return f"{text}; there is no comparison with a runner-up."
+    second = f"{row['runner_up']} with draft length {row['runner_up_length']}"
+    gap = f"(difference {_bracket(row, 'difference', '+.3f')})"
+    if row["separation"] == "clear":
+        return f"{text}; clearly ahead of {second} {gap}."
+    if row["separation"] == "negligible":
+        return f"{text}; the gap to {second} is negligible {gap}."
+    return f"{text}; these prompts do not separate it from {second} {gap}."
+
+
+def _bracket(row: Mapping[str, str], name: str, style: str) -> str:
+    """A number of the table with its interval, where it has one."""
+    if not row[name]:
+        return "an unknown number of"
+    text = format(float(row[name]), style)
+    ends = [row[f"{name}_lower"], row[f"{name}_upper"]]
+    return f"{text} [{', '.join(format(float(e), style) for e in ends)}]" if all(ends) else text

@@ -137,8 +137,8 @@ def view(
     Args:
         trajectory: row of schema trajectories, status ok.
         rounds: its rounds at one draft length.
-        scores: its row of schema scores under the decoding law; None for a draft without
-            probabilities at each position (prompt lookup).
+        scores: its row of schema scores under the decoding law; only `log_p` of it for a draft
+            without probabilities at each position (prompt lookup); None if it was not scored.
         most_tokens: the text is cut after so many tokens, at a character.
 
     Returns:
@@ -178,6 +178,7 @@ def _token(
     token["p"] = token["q"] = token["draft"] = None
     if scores is not None:
         token["p"] = _probability(scores["log_p"][place])
+    if scores is not None and "log_q" in scores:
         token["q"] = _probability(scores["log_q"][place])
         if role[0] == CORRECTION:
             wanted = token_bytes(tokenizer, [scores["draft_argmax"][place]])

@@ -49,7 +49,8 @@
       const data = token.dataset;
       const parts = ["token " + data.i, data.role];
       if (data.round !== undefined) { parts.push("round " + data.round); }
-      if (data.p !== undefined) { parts.push("p = " + data.p, "q = " + data.q); }
+      if (data.p !== undefined) { parts.push("p = " + data.p); }
+      if (data.q !== undefined) { parts.push("q = " + data.q); }
       if (token.classList.contains("partial")) { parts.push("part of a character"); }
       detail.textContent = parts.join(" · ");
       if (data.draft !== undefined) {
