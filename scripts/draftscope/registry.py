@@ -161,7 +161,11 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
             if base == name:
                 raise UserError(f"model {name!r} is derived from itself")
             wanted.append(base)
+    same: dict[tuple[str, str], str] = {}
     for name, pair in pairs.items():
+        first = same.setdefault((pair["target"], pair["draft"]), name)
+        if first != name:
+            raise UserError(f"pairs {first!r} and {name!r} are the same target and draft")
         if models[pair["target"]]["kind"] == "prompt_lookup":
             raise UserError(f"pair {name!r}: prompt lookup can be a draft, not a target")
     return models

@@ -132,6 +132,12 @@ def registries(tmp_path: Path, **files: str) -> dict:
             "prompt lookup can be a draft, not a target",
         ),
         (
+            "pairs",
+            "p: {target: smollm2-135m, draft: prompt-lookup, draft_group: g}",
+            {"pairs": ["smollm2-lookup", "p"]},
+            "pairs 'smollm2-lookup' and 'p' are the same target and draft",
+        ),
+        (
             "models",
             "m: {kind: hubb, id: a/b}",
             {"pairs": ["p"]},

@@ -165,3 +165,53 @@ def all_rounds():
         for domain in EXPERIMENT.domains
         for mode in EXPERIMENT.modes
     ]
+
+
+def gguf_files(model):
+    """Files of this machine that a model is converted from."""
+    row = EXPERIMENT.models[model]
+    return [row["path"]] if row["kind"] == "gguf" else []
+
+
+def source_modules(domain):
+    """Library files that are loaded by name for a domain's source."""
+    source = EXPERIMENT.domains[domain]["source"]
+    return [f"draftscope/prompts/{name}.py" for name in ("collecting", source)]
+
+
+def domain_files(domain):
+    """Files of the project that a domain reads its prompts from."""
+    row = EXPERIMENT.domains[domain]
+    return [row["file"]] if row["source"] == "jsonl" else []
+
+
+def group_settings(target, draft_group):
+    """The drafts of a group, with what each pair allows to differ."""
+    return [
+        {
+            "name": pair["draft"],
+            "allow_special_differences": pair["allow_special_differences"],
+        }
+        for pair in EXPERIMENT.pairs.values()
+        if pair["target"] == target and pair["draft_group"] == draft_group
+    ]
+
+
+def position_exhibits():
+    """Tables and figures of the position study."""
+    tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
+    figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
+    return [RESULTS / "exhibits/position" / name for name in tables + figures]
+
+
+def choice_exhibits():
+    """Tables and figures of the draft choice."""
+    return [
+        RESULTS / "exhibits/choice" / f"{stem}.{kind}"
+        for stems, types in (
+            (("choice", "candidates"), ("csv", "md", "tex")),
+            (("figure1", "figure2"), ("svg", "pdf")),
+        )
+        for stem in stems
+        for kind in types
+    ]

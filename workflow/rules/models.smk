@@ -26,7 +26,7 @@ localrules:
 
 rule convert_model:
     input:
-        files=lambda wildcards: model_files(wildcards.model),
+        files=lambda wildcards: gguf_files(wildcards.model),
     output:
         record=RESULTS / "models/{model}/model.json",
         files=[RESULTS / "models/{model}/weights" / name for name in CONVERTED_FILES],
@@ -78,9 +78,3 @@ rule derive_model:
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --base {input.base:q} --output {output.record:q} 2> {log:q}"
-
-
-def model_files(model):
-    """Files of this machine that a model is converted from."""
-    row = EXPERIMENT.models[model]
-    return [row["path"]] if row["kind"] == "gguf" else []

@@ -20,12 +20,6 @@ CONFIGURATIONS = [
 ]
 
 
-def position_exhibits():
-    tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
-    figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
-    return [RESULTS / "exhibits/position" / name for name in tables + figures]
-
-
 rule position_statistics:
     input:
         code=sources("position_statistics.py"),

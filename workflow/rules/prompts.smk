@@ -29,22 +29,3 @@ rule collect_prompts:
     shell:
         "python scripts/collect_prompts.py --settings {params.settings:q}"
         " --start {params.bounds[0]} --stop {params.bounds[1]} --output {output:q} 2> {log:q}"
-
-
-def source_modules(domain):
-    """Library files that are loaded by name for a domain's source."""
-    source = EXPERIMENT.domains[domain]["source"]
-    return [f"draftscope/prompts/{name}.py" for name in ("collecting", source)]
-
-
-def domain_files(domain):
-    """Files of the project that a domain reads its prompts from."""
-    row = EXPERIMENT.domains[domain]
-    return [row["file"]] if row["source"] == "jsonl" else []
-
-
-def prompt_shards(domain):
-    return [
-        RESULTS / "prompts" / domain / f"{shard}.parquet"
-        for shard in EXPERIMENT.shards(domain)
-    ]

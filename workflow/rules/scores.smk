@@ -50,15 +50,3 @@ rule score:
         "python scripts/score.py --settings {params.settings:q} --target {input.target:q}"
         " --drafts {input.drafts:q} --trajectories {input.trajectories:q}"
         " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"
-
-
-def group_settings(target, draft_group):
-    """The drafts of a group, with what each pair allows to differ."""
-    return [
-        {
-            "name": pair["draft"],
-            "allow_special_differences": pair["allow_special_differences"],
-        }
-        for pair in EXPERIMENT.pairs.values()
-        if pair["target"] == target and pair["draft_group"] == draft_group
-    ]
