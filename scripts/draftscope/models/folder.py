@@ -1,0 +1,198 @@
+"""Load a checkpoint from a folder: safetensors, tokenizer and configuration, never code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from draftscope.errors import UserError
+from draftscope.models.loaded import Weights
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+# Versions that were tried together with the pinned environment.
+BACKENDS = {"gptq": {"gptqmodel": "7.5.0", "optimum": "2.3.0"}}
+
+
+def check(folder: Path, name: str) -> None:
+    """Check that a folder holds a loadable checkpoint, before any of it is read.
+
+    generation_config.json may be missing: the end-of-text ids then come from config.json and
+    the tokenizer.
+
+    Raises:
+        UserError: names the file that is missing, or what cannot be loaded.
+    """
+    if not folder.is_dir():
+        raise UserError(f"model {name}: folder {folder} does not exist")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"model {name}: {folder} lacks config.json")
+    _check_weights(folder, name)
+    if not any(
+        (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model")
+    ) and not ((folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()):
+        raise UserError(f"model {name}: {folder} lacks tokenizer.json")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    _check_architecture(config, name)
+    _check_backend(config, name)
+
+
+def _check_weights(folder: Path, name: str) -> None:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        missing = sorted(shard for shard in shards if not (folder / shard).is_file())
+        if missing:
+            raise UserError(f"model {name}: {folder} lacks {missing[0]}, named in {index.name}")
+    elif not list(folder.glob("*.safetensors")):
+        pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
+        if pickles:
+            raise UserError(
+                f"model {name}: the weights in {folder} are pickle files ({pickles[0]}), which can "
+                "run code; convert them to safetensors"
+            )
+        raise UserError(f"model {name}: {folder} lacks model.safetensors")
+
+
+def _check_architecture(config: Mapping[str, Any], name: str) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    kind = config.get("model_type", "")
+    if kind not in CONFIG_MAPPING:
+        raise UserError(
+            f"model {name}: transformers has no architecture {kind!r}; models that need code of "
+            "their own are not run"
+        )
+
+
+def _check_backend(config: Mapping[str, Any], name: str) -> None:
+    """Refuse a quantized checkpoint before a queue does, when its backend is not installed."""
+    method = (config.get("quantization_config") or {}).get("quant_method")
+    for package in BACKENDS.get(method, {}):
+        if importlib.util.find_spec(package) is None:
+            wanted = " ".join(f"{key}=={value}" for key, value in BACKENDS[method].items())
+            raise UserError(
+                f"model {name} is quantized with {method} and needs {package}, which is not "
+                f"installed: pip install {wanted}"
+            )
+
+
+def load(
+    folder: str | os.PathLike,
+    name: str,
+    dtype: torch.dtype | None,
+    device: torch.device | str,
+    attention: str,
+) -> Weights:
+    """Load a checkpoint without network access.
+
+    Args:
+        folder: holds config.json, safetensors and the tokenizer.
+        name: for messages.
+        dtype: data type of the floating-point weights; None takes the checkpoint's.
+        device: "balanced" spreads the layers over all GPUs; anything else loads on the CPU
+            and leaves the move to the caller.
+
+    Raises:
+        UserError: as `check`; also an attention implementation the model does not have.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    folder = Path(folder)
+    check(folder, name)
+    logging.disable_progress_bar()
+    options: dict[str, Any] = {"device_map": "balanced"} if device == "balanced" else {}
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype or "auto",
+            attn_implementation=attention,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            **options,
+        )
+    except (ValueError, ImportError) as error:
+        if "attn" in str(error) or "attention" in str(error).lower():
+            reason = str(error).splitlines()[0]
+            raise UserError(f"model {name} cannot use attention {attention!r}: {reason}") from error
+        raise
+    _check_dtype(model, dtype, name)
+    return Weights(model, load_tokenizer(folder), quantization(model))
+
+
+def load_tokenizer(folder: str | os.PathLike) -> Any:
+    """The tokenizer of a checkpoint folder, without network access."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _check_dtype(model: Any, dtype: torch.dtype | None, name: str) -> None:
+    if dtype is None or getattr(model.config, "quantization_config", None):
+        return
+    for key, value in model.named_parameters():
+        if value.is_floating_point() and value.dtype != dtype:
+            raise RuntimeError(f"model {name}: {key} is {value.dtype}, asked for {dtype}")
+
+
+def quantization(model: Any) -> str | None:
+    """Method, bits, backend and kernel of a quantized checkpoint; None for plain weights."""
+    config = getattr(model.config, "quantization_config", None)
+    if not config:
+        return None
+    get = config.get if isinstance(config, Mapping) else lambda key: getattr(config, key, None)
+    method = str(getattr(get("quant_method"), "value", get("quant_method")))
+    parts = [method] + [f"{get('bits')}-bit"] * bool(get("bits"))
+    for package in BACKENDS.get(method, {}):
+        parts.append(f"{package} {importlib.metadata.version(package)}")
+    kernels = {type(module).__name__ for module in model.modules()}
+    parts += sorted(kernel for kernel in kernels if "QuantLinear" in kernel)
+    return ", ".join(parts)
+
+
+def file_sha256(path: str | os.PathLike) -> str:
+    """SHA-256 of a file, as hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def inventory(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
+    """Size in bytes and SHA-256 of every file of a checkpoint folder that loading may read."""
+    return {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+        for file in sorted(Path(folder).iterdir())
+        if file.is_file()
+        and file.suffix in (".json", ".safetensors", ".jinja", ".txt", ".model")
+        and file.name != "model.json"
+    }
+
+
+def check_inventory(folder: Path, files: Mapping[str, Mapping[str, Any]], name: str) -> None:
+    """Check that the files of a record are still there, by size (hashing them again is slow).
+
+    Raises:
+        UserError: names the first file that is missing or has another size.
+    """
+    for file, expected in files.items():
+        path = folder / file
+        if not path.is_file():
+            raise UserError(f"model {name}: {path} is missing; delete its model.json and run again")
+        if path.stat().st_size != expected["bytes"]:
+            raise UserError(
+                f"model {name}: {path} has {path.stat().st_size} bytes, expected "
+                f"{expected['bytes']}; delete its model.json and run again"
+            )
+
+
+def digest(items: Iterable[str]) -> str:
+    """One SHA-256 over an ordered list of strings."""
+    return hashlib.sha256("\n".join(items).encode()).hexdigest()

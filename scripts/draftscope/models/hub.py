@@ -1,0 +1,72 @@
+"""A model of the Hugging Face hub: fetched once at a revision, loaded offline from the cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from draftscope.downloads import fetching
+from draftscope.errors import UserError
+from draftscope.models import folder as checkpoint
+from draftscope.models.loaded import Weights, tokenizer_sha256
+
+REQUIRED = {"id", "revision"}
+OPTIONAL: set[str] = set()
+# Configuration, tokenizer and safetensors of the top folder: no code, no pickles, no other
+# formats, no second copy of the weights in a subfolder.
+WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+UNWANTED = ["*/*", "consolidated*"]
+
+
+def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Fetch the files into the hub's cache and record the commit that the revision means.
+
+    Raises:
+        UserError: hub unreachable and files not in the cache, no such model or revision,
+            no safetensors.
+    """
+    from huggingface_hub import snapshot_download
+
+    with fetching(f"model {name} ({settings['id']} at {settings['revision']})"):
+        path = Path(
+            snapshot_download(
+                settings["id"],
+                revision=settings["revision"],
+                allow_patterns=WANTED,
+                ignore_patterns=UNWANTED,
+            )
+        )
+    if not re.fullmatch("[0-9a-f]{40}", path.name):
+        raise RuntimeError(f"the hub's cache names {path} after no commit")
+    checkpoint.check(path, name)
+    return {
+        "id": settings["id"],
+        "asked_revision": settings["revision"],
+        "revision": path.name,
+        "tokenizer_sha256": tokenizer_sha256(checkpoint.load_tokenizer(path)),
+    }
+
+
+def load_weights(
+    record: Mapping[str, Any], dtype: torch.dtype | None, device: Any, attention: str
+) -> Weights:
+    """Load from the cache, at the recorded commit.
+
+    Raises:
+        UserError: the cache of this machine lacks the files.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        path = snapshot_download(record["id"], revision=record["revision"], local_files_only=True)
+    except LocalEntryNotFoundError:
+        raise UserError(
+            f"model {record['name']} ({record['id']}) is not in this machine's cache; set HF_HOME "
+            "to the cache it was fetched into, or delete its model.json and run again"
+        ) from None
+    return checkpoint.load(path, record["name"], dtype, device, attention)
