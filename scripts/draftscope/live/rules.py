@@ -1,0 +1,108 @@
+"""Acceptance rules: what becomes of a block, given the target's logits over it.
+
+Every rule takes the block, the target's logits [k + 1, V] (row i predicts drafted token i, the
+last row what follows the block), the target's law, a generator and a counter, and returns how
+many drafted tokens stand and the token that follows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftscope import sampling
+
+if TYPE_CHECKING:
+    from draftscope.drafters.model import Block
+
+Test = Callable[
+    ["Block", Tensor, Mapping[str, float], np.random.Generator, Counter], tuple[int, int]
+]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named rule; `lossless`: the emitted tokens are distributed as the target's own."""
+
+    name: str
+    lossless: bool
+    test: Test
+
+
+def _matching(drafted: list[int], wanted: list[int]) -> tuple[int, int]:
+    accepted = 0
+    while accepted < len(drafted) and drafted[accepted] == wanted[accepted]:
+        accepted += 1
+    return accepted, wanted[accepted]
+
+
+def _greedy(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
+    """A token stands when it is the target's argmax (ties to the lowest id)."""
+    peaks, best = logits.max(-1)
+    if not all(map(math.isfinite, peaks.tolist())):
+        sampling.law(logits, 0.0)  # raises, with the place of the fault
+    return _matching(block.ids.tolist(), best.tolist())
+
+
+def _speculative(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
+    """Speculative sampling: `sampling.verify`."""
+    p = sampling.law(logits, **law)
+    ids = block.ids.tolist()
+    q = block.q
+    if q is None:
+        q = torch.zeros(len(ids), p.shape[-1], dtype=p.dtype, device=p.device)
+        q[range(len(ids)), ids] = 1.0
+    return sampling.verify(ids, q, p, rng, counts)
+
+
+def _sampler_match(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
+    """The target samples by itself; a drafted token stands when it is what was sampled.
+
+    Accepts with probability sum_v p(v) q(v), at most the overlap, and needs no q.
+    """
+    p = sampling.law(logits, **law)
+    wanted = sampling.draw(p, torch.tensor(sampling.uniforms(rng, len(p)), dtype=torch.float64))
+    return _matching(block.ids.tolist(), wanted.tolist())
+
+
+EPSILON, DELTA = 0.1, 0.09
+
+
+def _typical(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
+    """Typical acceptance: a token stands when p(x) > min(epsilon, delta exp(-H(p))).
+
+    Cai et al., Medusa (arXiv 2401.10774), section 2.3.1. Not lossless.
+    """
+    p = sampling.law(logits, **law)
+    entropy = torch.special.entr(p).sum(-1)
+    threshold = torch.clamp(DELTA * torch.exp(-entropy), max=EPSILON).tolist()
+    ids = block.ids.tolist()
+    accepted = 0
+    while accepted < len(ids) and ids[accepted] < p.shape[-1]:
+        if not float(p[accepted, ids[accepted]]) > threshold[accepted]:
+            break
+        accepted += 1
+    return accepted, int(sampling.draw(p[accepted], sampling.uniforms(rng, 1)[0]))
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        Rule("greedy", True, _greedy),
+        Rule("speculative_sampling", True, _speculative),
+        Rule("sampler_match", True, _sampler_match),
+        Rule("typical", False, _typical),
+    )
+}
+
+
+def rule_of(law: Mapping[str, float]) -> Rule:
+    """The lossless rule that a decoding law calls for."""
+    return RULES["greedy" if law["temperature"] == 0 else "speculative_sampling"]

@@ -1,0 +1,1 @@
+"""Is the emitted text distributed as the target's own? Tests of losslessness on three levels."""
