@@ -60,6 +60,22 @@ def _check_weights(folder: Path, name: str) -> None:
             )
         raise UserError(f"model {name}: {folder} lacks model.safetensors")
 
+    _check_headers(folder, name)
+
+
+def _check_headers(folder: Path, name: str) -> None:
+    """Open every weight file: its header must cover the file, so a truncated one shows."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise UserError(
+                f"model {name}: {file} ({file.stat().st_size} bytes) is truncated or damaged: {error}"
+            ) from error
+
 
 def _check_architecture(config: Mapping[str, Any], name: str) -> None:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
