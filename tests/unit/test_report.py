@@ -202,12 +202,10 @@ def test_the_summary_says_what_the_intervals_say(results):
         text
     )
     assert "none can confirm or refute a published value" in text
-    assert "math, greedy: small with draft length 5 has the highest predicted speedup" in text
+    assert "math, greedy: small at draft length 5 is predicted fastest: speedup" in text
     assert "1.10 [0.90, 1.30], which cannot be told from 1 at this size" in text
-    assert "clearly ahead of lookup with draft length 3 (difference +0.300 [+0.100, +0.500])" in (
-        text
-    )
-    assert "these prompts do not separate it from lookup with draft length 3" in text
+    assert "clearly ahead of lookup at 3 (difference +0.300 [+0.100, +0.500])" in (text)
+    assert "these prompts do not separate it from lookup at 3" in text
 
 
 def test_counts_skips_and_what_is_missing_are_listed(results):
@@ -217,6 +215,18 @@ def test_counts_skips_and_what_is_missing_are_listed(results):
     assert "position: 76 published numbers, outside what this experiment measures" in text
     assert "seed 7" in text and "chat_template yes" in text
     assert "log_p" in text and "scorecard.csv" in text
+
+
+def test_an_interval_is_shown_behind_its_number():
+    shown = tables.ShownTable(
+        "C", ["name", "difference", "lower", "upper", "lower", "n"],
+        [False, True, True, True, True, True],
+        [["a", "+0.1", "-0.1", "+0.3", "7", "5"], ["b", "–", "–", "–", "8", "6"]], ["note"],
+    )  # fmt: skip
+    joined = report.with_intervals(shown)
+    assert joined.columns == ["name", "difference", "lower", "n"]
+    assert joined.rows == [["a", "+0.1 [-0.1, +0.3]", "7", "5"], ["b", "–", "8", "6"]]
+    assert joined.numeric == [False, True, True, True] and joined.notes == ["note"]
 
 
 def test_exhibits_come_in_reading_order(results):
@@ -255,9 +265,7 @@ def test_the_choice_is_told_as_far_as_it_goes():
     assert sentence(speedup_lower=1.05).count("lies above 1") == 1
     assert sentence(speedup_upper=0.99).count("lies below 1") == 1
     assert "has no interval" in sentence(speedup_lower="", speedup_upper="")
-    assert "the gap to lookup with draft length 3 is negligible" in sentence(
-        separation="negligible"
-    )
+    assert "the gap to lookup at 3 is negligible" in sentence(separation="negligible")
     assert sentence(runner_up="").endswith("; there is no comparison with a runner-up.")
     assert sentence(speedup="", reason="no round") == "math, greedy: no prediction (no round)."
     assert summary.choice(pd.DataFrame([{"domain": "math"}])) == []

@@ -58,13 +58,35 @@ def exhibits(paths: Sequence[str | Path]) -> dict[str, list[Exhibit]]:
     found: dict[str, list[Exhibit]] = {}
     for path in sorted(map(Path, paths), key=_order):
         if path.suffix == ".md":
-            exhibit = Exhibit(path.stem, table=tables.read_markdown(path))
+            exhibit = Exhibit(path.stem, table=with_intervals(tables.read_markdown(path)))
         elif path.suffix == ".svg":
             exhibit = figure(path)
         else:
             continue
         found.setdefault(path.parent.name, []).append(exhibit)
     return found
+
+
+def with_intervals(table: tables.ShownTable) -> tables.ShownTable:
+    """The table with each number's `lower` and `upper` columns in brackets behind it."""
+    names, rows, places = table.columns, [list(row) for row in table.rows], []
+    place = 0
+    while place < len(names):
+        places.append(place)
+        if place and names[place : place + 2] == ["lower", "upper"]:
+            places.pop()
+            for row in rows:
+                if row[place] != tables.DASH or row[place + 1] != tables.DASH:
+                    row[place - 1] += f" [{row[place]}, {row[place + 1]}]"
+            place += 1
+        place += 1
+    return tables.ShownTable(
+        table.caption,
+        [names[p] for p in places],
+        [table.numeric[p] for p in places],
+        [[row[p] for p in places] for row in rows],
+        table.notes,
+    )
 
 
 def _order(path: Path) -> tuple[Any, ...]:

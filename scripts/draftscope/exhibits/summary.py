@@ -127,13 +127,13 @@ def _best(row: Mapping[str, str]) -> str:
     known = lower <= upper  # false as well where there is no interval
     plain = direction(float(row["speedup"]), lower if known else None, upper if known else None, 1)
     text = (
-        f"{row['draft']} with draft length {row['draft_length']} has the highest predicted "
-        f"speedup over plain decoding, {_bracket(row, 'speedup', '.2f')}, which {plain}, at "
+        f"{row['draft']} at draft length {row['draft_length']} is predicted fastest: speedup "
+        f"{_bracket(row, 'speedup', '.2f')}, which {plain}, with "
         f"{_bracket(row, 'acceptance_length', '.2f')} tokens a round"
     )
     if not (row["runner_up"] and row["difference"]):
         return f"{text}; there is no comparison with a runner-up."
-    second = f"{row['runner_up']} with draft length {row['runner_up_length']}"
+    second = f"{row['runner_up']} at {row['runner_up_length']}"
     gap = f"(difference {_bracket(row, 'difference', '+.3f')})"
     if row["separation"] == "clear":
         return f"{text}; clearly ahead of {second} {gap}."
