@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from synthetic_rounds import write_run
-
 from draftscope import records
 from draftscope.errors import UserError
 from draftscope.position import analysis
 from draftscope.position.analysis import Configuration, Settings
+from synthetic_rounds import write_run
 
 SETTINGS = Settings(
     draft_length=5, bin_width=32, confidence=0.95, resamples=400, method="studentized", seed=7

@@ -94,7 +94,7 @@ def _curve(
             if len(rows)
             else "no observation in this panel"
         )
-        figures.empty(axis, _first_reason(rows) or reason)
+        figures.empty(axis, reason)
         return
     for mode, look in looks.items():
         line = drawn[drawn["mode"] == mode].sort_values("start")
