@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import matplotlib.pyplot as plt
@@ -68,7 +69,7 @@ def test_series_differ_in_marker_line_and_lightness():
     looks = list(figures.series([str(i) for i in range(8)]).values())
     assert len({look.marker for look in looks}) == 8
     assert len({look.color for look in looks}) == 8
-    for one, other in zip(looks, looks[1:], strict=False):
+    for one, other in itertools.pairwise(looks):
         assert (one.linestyle, one.filled) != (other.linestyle, other.filled)
 
     def lightness(color):
