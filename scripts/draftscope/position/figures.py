@@ -226,7 +226,7 @@ def halves(
         figure,
         f"Second minus first half of each prompt's generated text, prompts weighted equally; "
         f"bars: {confidence:.0%} intervals from resampling prompts. Full rounds only. "
-        f"Prompts ({order}): {sizes or 'none'}.",
+        f"In each row, from the top: {order}; prompts in that order: {sizes or 'none'}.",
     )
     return figure
 
@@ -235,7 +235,7 @@ def _half_pair(axis: plt.Axes, means: pd.Series, y: float, look: Series) -> None
     if means.isna().any() or len(means) < 2:
         return
     ends = [means["first"], means["second"]]
-    axis.plot(ends, [y, y], color=look.color, lw=1.4)
+    axis.plot(ends, [y, y], color=look.color, linestyle=look.linestyle, lw=1.4)
     axis.plot(ends[0], y, marker="|", color=look.color, ms=9, mew=1.6)
     axis.plot(ends[1], y, marker=">" if ends[1] >= ends[0] else "<", color=look.color, ms=5)
 
