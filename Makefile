@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 EXPERIMENT ?= config/config.yaml
 export PATH := $(BIN):$(PATH)
+# Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
+export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment demo report test test-slow lint format clean
+.PHONY: help environment demo example test test-slow lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -23,6 +25,11 @@ $(VENV)/installed: envs/requirements.lock
 demo: environment  ## run the laptop experiment and say where the report is
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT)
+
+example: demo  ## keep the small exhibits of a laptop run in results/example
+	rm -rf results/example && mkdir -p results/example
+	cp -r results/laptop/exhibits/position results/laptop/exhibits/choice results/example/
+	cp results/laptop/scorecard.csv results/laptop/scorecard.md results/example/
 
 test: environment  ## unit tests and one small workflow run
 	"$(BIN)/python" -m pytest -m "not slow and not gpu"
