@@ -192,7 +192,7 @@ def test_family_of_holm_is_all_comparisons(tmp_path):
     assert smallest["holm_p"] == pytest.approx(min(1, 6 * smallest["p"]))
 
 
-def test_bad_costs_and_unpaired_text_are_refused(tmp_path):
+def test_impossible_costs_are_refused(tmp_path):
     candidates = write(tmp_path / "a", {"good": 0.7, "poor": 0.5})
     with pytest.raises(UserError, match="has no entry for draft 'poor'"):
         compare(candidates, settings(cost_ratios={"good": 0.1}))
@@ -200,6 +200,10 @@ def test_bad_costs_and_unpaired_text_are_refused(tmp_path):
         compare(candidates, settings(cost_ratios={"good": -0.1, "poor": 0}))
     with pytest.raises(UserError, match="verify_cost is 0"):
         compare(candidates, settings(verify_cost=0))
+
+
+def test_case_17_drafts_are_compared_on_the_same_text_only(tmp_path):
+    candidates = write(tmp_path / "a", {"good": 0.7, "poor": 0.5})
     other = write(tmp_path / "b", {"poor": 0.5}, tokens=90)
     with pytest.raises(UserError, match="not measured on the same text: prompt p000"):
         compare([candidates[0], *other], settings())

@@ -101,3 +101,13 @@ def test_no_file_of_the_library_is_too_long_to_read_alone():
         and (lines := len(path.read_text(encoding="utf-8").splitlines())) > 340
     }
     assert not long
+
+
+@pytest.mark.parametrize(
+    "profile", sorted(path.name for path in (ROOT / "workflow/profiles").iterdir())
+)
+def test_case_66_every_profile_waits_for_slow_file_systems(profile):
+    settings = yaml.safe_load((ROOT / f"workflow/profiles/{profile}/config.yaml").read_text())
+    assert settings["latency-wait"] >= 5
+    assert settings["rerun-incomplete"] is True
+    assert "keep-incomplete" not in settings

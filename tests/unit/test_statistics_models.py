@@ -60,8 +60,13 @@ def test_paired_difference_is_pairwise():
     assert result.n == 4 and result.p == pytest.approx(0.25)
     # .3 - .2 - (.4 - .3) is 2.8e-17: a tie all the same.
     assert paired_difference([0.3 - 0.2], [0.4 - 0.3]).sign.ties == 1
-    with pytest.raises(ValueError, match="one length"):
-        paired_difference([1.0], [1.0, 2.0])
+
+
+def test_case_53_vectors_of_different_lengths_are_no_pairs():
+    with pytest.raises(ValueError, match=r"one length, not \(3,\), \(1,\)"):
+        paired_difference([1.0, 2.0, 3.0], [1.0])
+    empty = paired_difference([], [])
+    assert empty.n == 0 and empty.reason
 
 
 def test_case_87_separated_position_is_unbounded_and_the_rest_is_estimated():
