@@ -11,7 +11,7 @@ from draftscope.errors import UserError
 from draftscope.live.cache import BLOCK, rollback_cache
 from draftscope.live.lean import lean_decoder
 from draftscope.live.probe import probe
-from draftscope.logits import check_halves, logits_of
+from draftscope.logits import logits_of
 
 if TYPE_CHECKING:
     from draftscope.models import LoadedModel
@@ -51,8 +51,8 @@ class CachedModel:
     needed and on no others, and one precomputed mask serves every verification pass.
 
     Raises:
-        UserError: the cache cannot be cropped, the model's logits are not its head applied to
-            its body, or stepping back leaves a trace (a probe is run).
+        UserError: the cache cannot be cropped; or, on a probe, the logits are not the model's:
+            stepping back left a trace, or the head is not all that follows the body.
     """
 
     engine = "transformers"
@@ -63,7 +63,6 @@ class CachedModel:
         self.width, self.max_positions = loaded.head_size, loaded.max_positions
         self.length = 0
         self._cache = rollback_cache(model, loaded.name)
-        check_halves(loaded)
         self._loaded, self._body = loaded, model.base_model
         self._head = _plain_head(model)
         self._masked = loaded.attention in _MASKED_ATTENTION
@@ -73,10 +72,10 @@ class CachedModel:
         error = probe(self, model)
         if not error <= (1e-3 if loaded.dtype == "float32" else 0.5):
             raise UserError(
-                f"model {loaded.name} cannot decode speculatively: after its cache stepped back "
-                f"its logits were off by {error:.2g} standard deviations "
-                f"({type(model).__name__}, attention {loaded.attention}); a state is kept that "
-                "cannot be cropped"
+                f"model {loaded.name} cannot decode speculatively: with a cache that steps back "
+                f"its logits are off by {error:.2g} standard deviations "
+                f"({type(model).__name__}, attention {loaded.attention}); use a model with full "
+                "attention in every layer"
             )
 
     def reset(self) -> None:
