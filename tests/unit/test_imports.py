@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from loading import load_tiny, rendered
-
 from draftscope import records
 from draftscope.errors import UserError
 from draftscope.imports import import_trajectories
 from draftscope.trajectories import generate
+from loading import load_tiny, rendered
 
 ROW = {"prompt_id": "a", "prompt_token_ids": [0, 40], "token_ids": [50, 51, 1]}
 
