@@ -3,7 +3,6 @@
 import logging
 
 import pytest
-
 from draftscope import progress as module
 from draftscope.progress import Bar, Lines, progress
 
@@ -32,9 +31,8 @@ def test_units_that_will_not_come_lower_the_total(caplog):
 
 
 def test_a_closing_line_comes_even_when_the_job_fails(caplog):
-    with caplog.at_level(logging.INFO), pytest.raises(RuntimeError):
-        with progress(10, "job"):
-            raise RuntimeError
+    with caplog.at_level(logging.INFO), pytest.raises(RuntimeError), progress(10, "job"):
+        raise RuntimeError
     assert "job: 0 of 10 tokens" in caplog.text
 
 
