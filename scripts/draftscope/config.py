@@ -48,7 +48,9 @@ class Stage(Strict):
 
 class Generation(Stage):
     batch_size: Positive = Field(description="prompts decoded together")
-    engine: Literal["static"] = Field(description="padded batches through generate()")
+    engine: Literal["static", "continuous"] = Field(
+        description="padded batches, or transformers' continuous batching"
+    )
 
 
 class Scoring(Stage):
