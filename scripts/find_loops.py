@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
-from pathlib import Path
 
 from draftscope import records
+from draftscope.checkpoints import load_tokenizer
 from draftscope.errors import UserError, command, json_argument
 from draftscope.loops import MAX_PERIOD, MIN_REPEATS, MIN_SPAN, loop_row
 from draftscope.progress import progress
@@ -63,42 +62,15 @@ class Decoder:
     """
 
     def __init__(self, model_json: str) -> None:
-        self._folder = tokenizer_folder(Path(model_json))
+        self._model_json = model_json
         self._tokenizer = None
 
     def __call__(self, ids: list[int]) -> str:
         if self._tokenizer is None:
-            from transformers import AutoTokenizer
-
-            self._tokenizer = AutoTokenizer.from_pretrained(
-                self._folder, local_files_only=True, trust_remote_code=False
-            )
+            self._tokenizer = load_tokenizer(self._model_json)
         return self._tokenizer.decode(
             ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
-
-
-def tokenizer_folder(model_json: Path) -> str:
-    """Where the tokenizer of a resolved model lies.
-
-    Raises:
-        UserError: no such record, or a model without a tokenizer.
-    """
-    if not model_json.is_file():
-        raise UserError(f"{model_json} does not exist: resolve the model first")
-    record, location = json_argument(str(model_json)), model_json.parent
-    while "base_location" in record:  # a derived model speaks its base's tokens
-        location = Path(os.path.normpath(location / record["base_location"]))
-        record = record["base"]
-    if record["kind"] == "hub":
-        from huggingface_hub import snapshot_download
-
-        return snapshot_download(record["id"], revision=record["revision"], local_files_only=True)
-    folders = [Path(record["path"])] if record.get("kind") == "local" else []
-    for folder in [*folders, location / "weights", location]:
-        if (folder / "tokenizer_config.json").is_file() or (folder / "tokenizer.json").is_file():
-            return str(folder)
-    raise UserError(f"model {record['name']} ({model_json}) has no tokenizer to read texts with")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from pathlib import Path
 from typing import Any
 
 from draftscope.errors import UserError, command, json_argument
@@ -115,29 +114,9 @@ def _of(table: Any, row: dict[str, Any]) -> Any:
 
 
 def _tokenizers(paths: list[str]) -> dict[str, Any]:
-    from draftscope.models import read_record
+    from draftscope.checkpoints import load_tokenizer, read_record
 
-    return {record["name"]: _tokenizer(record) for record in map(read_record, paths)}
-
-
-def _tokenizer(record: dict[str, Any]) -> Any:
-    """The tokenizer of a resolved model, without its weights."""
-    from draftscope.models.folder import load_tokenizer
-
-    if "base" in record:
-        place = (Path(record["location"]) / record["base_location"]).as_posix()
-        return _tokenizer(dict(record["base"]) | {"location": place})
-    if "id" in record:
-        from huggingface_hub import snapshot_download
-
-        return load_tokenizer(
-            snapshot_download(record["id"], revision=record["revision"], local_files_only=True)
-        )
-    converted = Path(record["location"]) / "weights"
-    folder = converted if converted.is_dir() else Path(record.get("path", record["location"]))
-    if not folder.is_dir():
-        raise UserError(f"model {record['name']}: its folder {folder} does not exist")
-    return load_tokenizer(folder)
+    return {record["name"]: load_tokenizer(record) for record in map(read_record, paths)}
 
 
 if __name__ == "__main__":

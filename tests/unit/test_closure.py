@@ -11,7 +11,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The code that the numbers of a GPU job can depend on. A longer list makes more edits rerun
 # expensive jobs: add to it only what such a job cannot do without.
-COMMON = {"__init__", "errors", "models/__init__", "models/loaded", "progress", "records"}
+COMMON = {
+    "__init__",
+    "checkpoints",
+    "errors",
+    "models/__init__",
+    "models/loaded",
+    "progress",
+    "records",
+}
 COMMON |= {"runtime", "sampling", "schemas"}
 GPU_CLOSURES = {
     "generate.py": COMMON

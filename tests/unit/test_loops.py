@@ -173,15 +173,15 @@ def test_time_grows_linearly():
     def seconds(tokens):
         taken = []
         for _ in range(5):
-            begin = time.perf_counter()
+            begin = time.process_time()
             find_loop(hard[:tokens], max_period=tokens, min_repeats=2, min_span=tokens)
-            taken.append(time.perf_counter() - begin)
+            taken.append(time.process_time() - begin)
         return min(taken)
 
     assert seconds(131_072) / seconds(16_384) < 24
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert find_loop(hard[:16_384]) is not None
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def trajectory(ids, stop_reason, stop_token_id=None):

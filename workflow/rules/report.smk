@@ -43,7 +43,7 @@ rule scorecard:
 
 rule viewer:
     input:
-        code=sources("viewer.py", ["draftscope/models/folder.py"]),
+        code=sources("viewer.py"),
         models=[model_file(target) for target in EXPERIMENT.targets],
         trajectories=first_shards(all_trajectories()),
         scores=first_shards(all_scores()),

@@ -8,12 +8,12 @@ here, imported by name when it is needed, so that a rule depends only on the kin
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from draftscope.checkpoints import read_record
 from draftscope.errors import UserError
 from draftscope.models.loaded import LoadedModel, assemble, choose_device, choose_dtype
 from draftscope.records import write_json
@@ -78,34 +78,6 @@ def _check_settings(name: str, settings: Mapping[str, Any], module: ModuleType) 
         wrong = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
         known = ", ".join(sorted(module.REQUIRED | module.OPTIONAL))
         raise UserError(f"model {name} of kind {settings['kind']} {wrong}; its settings: {known}")
-
-
-def read_record(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
-    """A record with its `location`, the folder that its relative paths refer to.
-
-    Args:
-        source: path of a model.json, or a record as `resolve` returned it.
-
-    Raises:
-        UserError: no such file, or not a record.
-    """
-    if isinstance(source, Mapping):
-        record = dict(source)
-    else:
-        path = Path(source)
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"{path} does not exist: resolve the model first") from None
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{path} is not valid JSON ({error}); delete it and run again"
-            ) from None
-        record["location"] = str(path.parent)
-    missing = [key for key in ("name", "kind", "revision", "location") if key not in record]
-    if missing:
-        raise UserError(f"a model record lacks {', '.join(missing)}; delete it and run again")
-    return record
 
 
 def load(

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from draftscope.checkpoints import load_tokenizer
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -143,13 +144,6 @@ def load(
         raise
     _check_dtype(model, dtype, name)
     return Weights(model, load_tokenizer(folder), quantization(model))
-
-
-def load_tokenizer(folder: str | os.PathLike) -> Any:
-    """The tokenizer of a checkpoint folder, without network access."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _check_dtype(model: Any, dtype: torch.dtype | None, name: str) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
+from draftscope.checkpoints import CONVERTED, folder_of, load_tokenizer
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
 
 REQUIRED = {"path", "sha256", "tokenizer_probes"}
 OPTIONAL: set[str] = set()
-CONVERTED = "weights"
 
 
 def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def load_weights(
     record: Mapping[str, Any], dtype: torch.dtype | None, device: Any, attention: str
 ) -> Weights:
     """Load the converted checkpoint beside the record."""
-    folder = Path(record["location"]) / CONVERTED
+    folder = folder_of(record)
     checkpoint.check_inventory(folder, record["files"], record["name"])
     weights = checkpoint.load(folder, record["name"], dtype, device, attention)
     return Weights(weights.model, weights.tokenizer, record["quantization"])
@@ -58,7 +58,7 @@ def convert(name: str, path: Path, settings: Mapping[str, Any], folder: Path) ->
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".converting-"))
     try:
         quantization = _write_checkpoint(path, temporary)
-        tokenizer = checkpoint.load_tokenizer(temporary)
+        tokenizer = load_tokenizer(temporary)
         check_probes(name, tokenizer, settings["tokenizer_probes"])
         final = folder / CONVERTED
         if final.exists():

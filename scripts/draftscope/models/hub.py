@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from draftscope.checkpoints import folder_of, load_tokenizer
 from draftscope.downloads import fetching
-from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
 
@@ -47,7 +47,7 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
         "id": settings["id"],
         "asked_revision": settings["revision"],
         "revision": path.name,
-        "tokenizer_sha256": tokenizer_sha256(checkpoint.load_tokenizer(path)),
+        "tokenizer_sha256": tokenizer_sha256(load_tokenizer(path)),
     }
 
 
@@ -59,14 +59,4 @@ def load_weights(
     Raises:
         UserError: the cache of this machine lacks the files.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        path = snapshot_download(record["id"], revision=record["revision"], local_files_only=True)
-    except LocalEntryNotFoundError:
-        raise UserError(
-            f"model {record['name']} ({record['id']}) is not in this machine's cache; set HF_HOME "
-            "to the cache it was fetched into, or delete its model.json and run again"
-        ) from None
-    return checkpoint.load(path, record["name"], dtype, device, attention)
+    return checkpoint.load(folder_of(record), record["name"], dtype, device, attention)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from draftscope.checkpoints import folder_of, load_tokenizer
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
 
@@ -28,7 +29,7 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
     return {
         "path": str(settings["path"]),
         "revision": f"sha256:{content}",
-        "tokenizer_sha256": tokenizer_sha256(checkpoint.load_tokenizer(path)),
+        "tokenizer_sha256": tokenizer_sha256(load_tokenizer(path)),
         "files": files,
     }
 
@@ -36,11 +37,11 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
 def load_weights(
     record: Mapping[str, Any], dtype: torch.dtype | None, device: Any, attention: str
 ) -> Weights:
-    """Load from the recorded path (a relative one starts at the working directory).
+    """Load from the recorded path.
 
     Raises:
         UserError: a file is missing or has changed its size since it was resolved.
     """
-    path = Path(record["path"])
+    path = folder_of(record)
     checkpoint.check_inventory(path, record["files"], record["name"])
     return checkpoint.load(path, record["name"], dtype, device, attention)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from draftscope.checkpoints import base_of
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -63,8 +64,7 @@ def load_weights(
     """
     from draftscope.models import kind_module
 
-    location = os.path.normpath(os.path.join(record["location"], record["base_location"]))
-    base = dict(record["base"]) | {"location": location}
+    base = base_of(record)
     weights = kind_module(base["kind"]).load_weights(base, dtype, device, attention)
     round_linear_weights(
         weights.model, record["bits"], record["group_size"], record["symmetric"], record["name"]
