@@ -50,6 +50,32 @@ EXPERIMENT = {
         "support_prompts": 2,
     },
     "choice": {"cost_ratios": {"tiny-4bit": 0.5, "tiny-lookup": 0.0, "tiny-other": 0.5}},
+    "lossless": {
+        "domain": "small",
+        "prompts": 6,
+        "max_new_tokens": 16,
+        "draft_length": 2,
+        "configurations": [
+            {"pair": "copy", "mode": "warm", "draft_lengths": [1, 2, 4], "published": "mixed_3b"},
+            {"pair": "copy", "mode": "cold", "draft_lengths": [2]},
+            {"pair": "lookup", "mode": "warm", "draft_lengths": [2]},
+            {"pair": "lookup", "mode": "cold", "draft_lengths": [2, 4]},
+        ],
+        "replays": 20,
+        "verify_latency": {"tokens": [1, 2, 5], "context": 24, "repeats": 3},
+        "equivalence": {
+            "trials": 2000,
+            "generations": 100,
+            "tokens": 10,
+            "pair": "copy",
+            "mode": "warm",
+            "draft_length": 2,
+            "prompts": 5,
+            "samples": 4,
+            "max_new_tokens": 12,
+        },
+        "threads": 1,
+    },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
 }
 

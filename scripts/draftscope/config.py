@@ -14,11 +14,10 @@ from pydantic import Field, model_validator
 
 from draftscope import registry
 from draftscope.errors import UserError
+from draftscope.lossless.settings import Live, Lossless, resolve_live
 from draftscope.prompts import collecting
+from draftscope.stage import Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
-
-Positive = Annotated[Integer, Field(ge=1)]
-Fraction = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class DomainUse(Strict):
@@ -32,18 +31,6 @@ class Registries(Strict):
     pairs: list[str] = Field(min_length=1, description="files that name target-draft pairs")
     domains: list[str] = Field(min_length=1, description="files that name domains of prompts")
     modes: list[str] = Field(min_length=1, description="files that name decoding modes")
-
-
-class Stage(Strict):
-    device: Literal["auto", "cuda", "mps", "cpu"] = Field(description="auto takes the best present")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(description="of the loaded weights")
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
-        description="attention implementation of transformers"
-    )
-    threads: Positive = Field(description="CPU threads of one job; part of the numbers")
-    gpus: Annotated[Integer, Field(ge=0)] = Field(description="GPUs that one job asks for")
-    memory_mb: Positive = Field(description="memory that one job asks for, in MB")
-    runtime_minutes: Positive = Field(description="time that one job asks for, in minutes")
 
 
 class Generation(Stage):
@@ -106,7 +93,7 @@ class Report(Strict):
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[Literal["position"]] = Field(min_length=1)
+    studies: list[Literal["position", "lossless"]] = Field(min_length=1)
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -119,15 +106,16 @@ class Experiment(Strict):
     statistics: Statistics
     position: Position
     choice: Choice
+    lossless: Lossless
     scorecard: Scorecard
     report: Report
 
     @model_validator(mode="after")
     def _lists_name_each_thing_once(self) -> Experiment:
         for key in ("pairs", "modes", "draft_lengths", "studies"):
-            _no_duplicates(getattr(self, key), key)
-        _no_duplicates([use.name for use in self.domains], "domains")
-        _no_duplicates([c.label for c in self.position.configurations], "position.configurations")
+            no_duplicates(getattr(self, key), key)
+        no_duplicates([use.name for use in self.domains], "domains")
+        no_duplicates([c.label for c in self.position.configurations], "position.configurations")
         if self.shard_size % self.generation.batch_size:
             raise ValueError(
                 f"shard_size {self.shard_size} is not a multiple of generation.batch_size "
@@ -137,21 +125,20 @@ class Experiment(Strict):
         return self
 
 
-def _no_duplicates(names: list, where: str) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{twice!r} stands twice in {where}")
-
-
 @dataclass(frozen=True)
 class Resolved:
-    """An experiment with the registry rows it uses, as plain dictionaries ready for `params`."""
+    """An experiment with the registry rows it uses, as plain dictionaries ready for `params`.
+
+    `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
+    those of the live loop; `models` are of both.
+    """
 
     settings: Experiment
     models: Mapping[str, dict]
     pairs: Mapping[str, dict]
     domains: Mapping[str, dict]
     modes: Mapping[str, dict]
+    live: Live
 
     @property
     def targets(self) -> list[str]:
@@ -168,7 +155,13 @@ class Resolved:
         return start, min(start + self.settings.shard_size, self.use(domain).prompts)
 
     def use(self, domain: str) -> DomainUse:
-        return next(use for use in self.settings.domains if use.name == domain)
+        for use in self.settings.domains:
+            if use.name == domain:
+                return use
+        live = self.settings.lossless
+        return DomainUse(
+            name=domain, prompts=live.most_prompts, max_new_tokens=live.max_new_tokens
+        )
 
     def group(self, target: str, draft_group: str) -> list[str]:
         """Drafts scored together in one pass of the target, in the order of the pairs."""
@@ -199,9 +192,19 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     domains = registry.select(rows["domains"], names, "domains", "domain")
     for use in settings.domains:
         collecting.check({"domain": use.name, **domains[use.name]}, use.prompts)
-    models = registry.models_of(pairs, rows["models"])
+    live = resolve_live(settings.lossless, rows)
+    for name, row in live.domains.items():
+        collecting.check({"domain": name, **row}, settings.lossless.most_prompts)
+    models = registry.models_of({**pairs, **live.pairs}, rows["models"])
     _check_references(settings, pairs, modes, names)
-    return Resolved(settings, models, pairs, domains, modes)
+    resolved = Resolved(settings, models, pairs, domains, modes, live)
+    domain, wanted = settings.lossless.domain, settings.lossless.most_prompts
+    if wanted > resolved.use(domain).prompts:
+        raise UserError(
+            f"the lossless study wants {wanted} prompts of domain {domain!r}, which has "
+            f"{resolved.use(domain).prompts} in this experiment"
+        )
+    return resolved
 
 
 def _check_references(settings: Experiment, pairs: dict, modes: dict, domains: list[str]) -> None:

@@ -40,12 +40,12 @@ def alternatives(names):
 wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
     target=alternatives(EXPERIMENT.targets),
-    pair=alternatives(EXPERIMENT.pairs),
+    pair=alternatives({**EXPERIMENT.pairs, **EXPERIMENT.live.pairs}),
     draft_group=alternatives(
         {pair["draft_group"] for pair in EXPERIMENT.pairs.values()}
     ),
-    domain=alternatives(EXPERIMENT.domains),
-    mode=alternatives(EXPERIMENT.modes),
+    domain=alternatives({**EXPERIMENT.domains, **EXPERIMENT.live.domains}),
+    mode=alternatives({**EXPERIMENT.modes, **EXPERIMENT.live.modes}),
     shard="[0-9]+",
 
 
@@ -96,13 +96,18 @@ def model_file(name):
 
 def law(mode):
     """The decoding law of a mode."""
-    row = EXPERIMENT.modes[mode]
+    row = EXPERIMENT.modes.get(mode) or EXPERIMENT.live.modes[mode]
     return {key: row[key] for key in ("temperature", "top_k", "top_p")}
+
+
+def domain_row(domain):
+    """Where the prompts of a domain come from."""
+    return EXPERIMENT.domains.get(domain) or EXPERIMENT.live.domains[domain]
 
 
 def template(domain):
     """Chat-template arguments of a domain."""
-    return EXPERIMENT.domains[domain].get("template", {"chat_template": True})
+    return domain_row(domain).get("template", {"chat_template": True})
 
 
 def identity(model):
@@ -113,7 +118,7 @@ def identity(model):
 
 def data_of(domain):
     """What a domain's prompts are, whatever its name in the registry."""
-    row = EXPERIMENT.domains[domain]
+    row = domain_row(domain)
     return row["repository"] if row["source"] == "hub" else domain
 
 
@@ -175,13 +180,13 @@ def gguf_files(model):
 
 def source_modules(domain):
     """Library files that are loaded by name for a domain's source."""
-    source = EXPERIMENT.domains[domain]["source"]
+    source = domain_row(domain)["source"]
     return [f"draftscope/prompts/{name}.py" for name in ("collecting", source)]
 
 
 def domain_files(domain):
     """Files of the project that a domain reads its prompts from."""
-    row = EXPERIMENT.domains[domain]
+    row = domain_row(domain)
     return [row["file"]] if row["source"] == "jsonl" else []
 
 
@@ -209,7 +214,7 @@ def choice_exhibits():
     return [
         RESULTS / "exhibits/choice" / f"{stem}.{kind}"
         for stems, types in (
-            (("choice", "candidates"), ("csv", "md", "tex")),
+            (("choice", "choice_all"), ("csv", "md", "tex")),
             (("figure1", "figure2"), ("svg", "pdf")),
         )
         for stem in stems

@@ -21,7 +21,7 @@ rule collect_prompts:
         "../../envs/gpu.yaml"
     params:
         settings=lambda wildcards: as_json(
-            domain=wildcards.domain, **EXPERIMENT.domains[wildcards.domain]
+            domain=wildcards.domain, **domain_row(wildcards.domain)
         ),
         bounds=lambda wildcards: EXPERIMENT.shard_bounds(
             wildcards.domain, wildcards.shard
