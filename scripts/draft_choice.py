@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument(
         "--folder",
         required=True,
-        help="folder for choice.csv, .md, .tex (the best), candidates.csv, .md, .tex (all), "
+        help="folder for choice.csv, .md, .tex (the best), choice_all.csv, .md, .tex (every candidate), "
         "figure1 and figure2 (.svg, .pdf)",
     )
     arguments = parser.parse_args()
@@ -74,7 +74,7 @@ def main() -> None:
     protocol["negligible"] = chosen.negligible
     for name, table in (
         ("choice", tables.best(frame, **protocol)),
-        ("candidates", tables.candidates(frame, **protocol)),
+        ("choice_all", tables.candidates(frame, **protocol)),
     ):
         write_table(
             table.frame,

@@ -231,14 +231,14 @@ def test_script_writes_tables_and_figures(tmp_path, monkeypatch):
     argv += ["--folder", f"{tmp_path}/exhibits", "--expected", *[c.expected for c in candidates]]
     monkeypatch.setattr(sys, "argv", [*argv, "--loops", *[c.loops for c in candidates]])
     draft_choice.main()
-    names = {f"{n}.{s}" for n in ("choice", "candidates") for s in ("csv", "md", "tex")}
+    names = {f"{n}.{s}" for n in ("choice", "choice_all") for s in ("csv", "md", "tex")}
     names |= {f"figure{n}.{s}" for n in (1, 2) for s in ("svg", "pdf")}
     assert {path.name for path in (tmp_path / "exhibits").iterdir()} == names
     table = read_table(tmp_path / "exhibits" / "choice.csv")
     assert list(table["domain"]) == ["math", "math", "code", "code"]
     assert list(table["text"]) == ["all", "loops removed"] * 2
     assert set(table["draft"]) == {"good"}
-    assert len(read_table(tmp_path / "exhibits" / "candidates.csv")) == 8
+    assert len(read_table(tmp_path / "exhibits" / "choice_all.csv")) == 8
     assert "math/greedy 2" in (tmp_path / "exhibits" / "choice.md").read_text(encoding="utf-8")
     for path in (tmp_path / "exhibits").iterdir():
         assert b"NaN" not in path.read_bytes()

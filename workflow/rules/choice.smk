@@ -1,5 +1,5 @@
 # Needs: expected rounds and loops of every pair, domain and mode.
-# Makes: statistics/choice/choice.parquet; exhibits/choice/{choice,candidates}.{csv,md,tex} and
+# Makes: statistics/choice/choice.parquet; exhibits/choice/{choice,choice_all}.{csv,md,tex} and
 #   figure{1,2}.{svg,pdf}: which draft and which draft length, with intervals and the runner-up.
 # Why: it is the table an engineer comes for.
 

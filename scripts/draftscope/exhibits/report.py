@@ -68,12 +68,16 @@ def exhibits(paths: Sequence[str | Path]) -> dict[str, list[Exhibit]]:
 
 
 def with_intervals(table: tables.ShownTable) -> tables.ShownTable:
-    """The table with each number's `lower` and `upper` columns in brackets behind it."""
+    """The table with each number's `lower` and `upper` columns in brackets behind it.
+
+    A group of columns may share a prefix: "full: difference", "full: lower", "full: upper".
+    """
     names, rows, places = table.columns, [list(row) for row in table.rows], []
     place = 0
     while place < len(names):
         places.append(place)
-        if place and names[place : place + 2] == ["lower", "upper"]:
+        prefix = names[place].removesuffix("lower")
+        if place and names[place : place + 2] == [f"{prefix}lower", f"{prefix}upper"]:
             places.pop()
             for row in rows:
                 if row[place] != tables.DASH or row[place + 1] != tables.DASH:

@@ -100,7 +100,8 @@ def _left_out(row: Mapping) -> str:
     if not row["prompts"] and not row["full_rounds"] and row["metric"] != "def1":
         return f"{name}, {row['metric']}: {row['reason']}."
     observed = (
-        f"{row['full_rounds']:,} full rounds used, {row['cut_rounds']:,} cut rounds left out"
+        f"{row['full_rounds']:,} full rounds used, {row['cut_rounds']:,} left out (cut by the end of "
+        "the text, or offered fewer drafts)"
         if row["metric"] == "def1"
         else f"{row['positions']:,} positions used"
     )
