@@ -111,7 +111,7 @@ def test_scripts_write_every_exhibit(study, tmp_path, monkeypatch):
     assert lookup["reason"].startswith("not defined")
     note = (tmp_path / "table1.md").read_text(encoding="utf-8")
     assert "13 of 16 prompts; left out 3 as loop problems, 0 with an empty half" in note
-    assert "cut rounds left out" in note
+    assert "left out (cut by the end of the text" in note
     assert "over the 6 tests of this table" in note
     again = tmp_path / "again"
     call(monkeypatch, position_exhibits, *options(study), "--folder", again)
