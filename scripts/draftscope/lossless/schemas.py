@@ -137,7 +137,7 @@ register(
         *interval("difference", "live minus replay, 90% interval", "tokens"),
         field("margin", REAL, "largest difference that counts as equal", "tokens"),
         real("p", "two one-sided tests: the difference is not within the margin"),
-        field("prompts_needed", COUNT, "prompts for a 90% interval half as wide as the margin",
+        field("prompts_needed", COUNT, "prompts that would show equality, power .8, no difference",
               "prompts", nullable=True),
         field("same_rounds", COUNT, "texts whose rounds agree one for one", "texts", nullable=True),
         real("length_p", "Monte Carlo test of the counts of rounds by accepted tokens"),
