@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from draftscope.live.probe import probe
+from draftscope.live.probe import probe, tolerance
 
 if TYPE_CHECKING:
     from draftscope.models import LoadedModel
@@ -28,7 +28,6 @@ MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
 _ROTATIONS = ("default", "linear", "llama3", "yarn")
 _BLOCK = 64  # with a past, longer inputs are read in parts, which keeps the masks small
 _ROOM = 256
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 
 
 class _Layer:
@@ -204,7 +203,7 @@ def lean_decoder(loaded: LoadedModel) -> LeanDecoder | None:
         return None
     decoder = LeanDecoder(loaded)
     error = probe(decoder, model)
-    if not error <= _TOLERANCE.get(model.dtype, 5e-2):
+    if not error <= tolerance(model.dtype):
         log.info("%s: lean decoding differs by %.2g, transformers runs it", loaded.name, error)
         return None
     return decoder

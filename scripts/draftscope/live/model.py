@@ -10,7 +10,7 @@ from torch import Tensor
 from draftscope.errors import UserError
 from draftscope.live.cache import BLOCK, rollback_cache
 from draftscope.live.lean import lean_decoder
-from draftscope.live.probe import probe
+from draftscope.live.probe import probe, tolerance
 from draftscope.logits import logits_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class CachedModel:
         self._positions = torch.zeros(1, 0, dtype=torch.long, device=self.device)
         self._masks: dict[int, Tensor] = {}
         error = probe(self, model)
-        if not error <= (1e-3 if loaded.dtype == "float32" else 0.5):
+        if not error <= tolerance(model.dtype):
             raise UserError(
                 f"model {loaded.name} cannot decode speculatively: with a cache that steps back "
                 f"its logits are off by {error:.2g} standard deviations "
