@@ -33,10 +33,7 @@ EXPERIMENT = {
     "experiment": "tiny",
     "registries": {kind: [f"tiny/{kind}.yaml"] for kind in ("models", "pairs", "domains", "modes")},
     "pairs": ["copy", "lookup"],
-    "domains": [
-        {"name": "small", "prompts": 8, "max_new_tokens": 40},
-        {"name": "spare", "prompts": 3, "max_new_tokens": 12},
-    ],
+    "domains": [{"name": "small", "prompts": 8, "max_new_tokens": 40}],
     "modes": ["cold", "warm"],
     "draft_lengths": [2, 4],
     "shard_size": 4,
@@ -179,4 +176,4 @@ def new_project(folder: Path, parts: Sequence[str] = PARTS) -> Project:
 
 def domains() -> dict:
     source = {"source": "jsonl", "file": "tiny/prompts.jsonl", "evaluation": [0, 12]}
-    return {"small": source, "spare": source | {"template": {"chat_template": False}}}
+    return {"small": source}

@@ -38,16 +38,16 @@ def test_an_edited_scorer_reruns_scores_but_no_generation(project):
     path = project.folder / "scripts/draftscope/scoring.py"
     path.write_text(path.read_text(encoding="utf-8") + "\nADDED = 1\n", encoding="utf-8")
     jobs = project.plan()
-    assert jobs["score"] == 6
+    assert jobs["score"] == 4
     assert "generate" not in jobs
 
 
 def test_another_temperature_reruns_only_the_shards_of_its_mode(project):
     project.edit("tiny/modes.yaml", "temperature: 0.8", "temperature: 0.7")
     jobs = project.plan()
-    assert jobs["generate"] == 3
-    assert jobs["score"] == 3
-    assert jobs["find_loops"] == 2
+    assert jobs["generate"] == 2
+    assert jobs["score"] == 2
+    assert jobs["find_loops"] == 1
 
 
 def test_more_prompts_generate_only_the_new_shards_and_leave_the_old_numbers(project):
@@ -65,15 +65,15 @@ def test_more_prompts_generate_only_the_new_shards_and_leave_the_old_numbers(pro
 def test_a_draft_in_a_new_group_scores_only_itself(project):
     project.edit("tiny/config.yaml", "- lookup\n", "- lookup\n- other\n")
     jobs = project.plan()
-    assert jobs["score"] == 6
-    assert jobs["replay_rounds"] == 4
+    assert jobs["score"] == 4
+    assert jobs["replay_rounds"] == 2
     assert "generate" not in jobs
 
 
 def test_another_draft_length_replays_only(project):
     project.edit("tiny/config.yaml", "draft_lengths:\n- 2", "draft_lengths:\n- 1\n- 2")
     jobs = project.plan()
-    assert jobs["replay_rounds"] == 8
+    assert jobs["replay_rounds"] == 4
     assert not {"generate", "score", "find_loops"} & jobs.keys()
 
 
