@@ -159,9 +159,7 @@ class Resolved:
             if use.name == domain:
                 return use
         live = self.settings.lossless
-        return DomainUse(
-            name=domain, prompts=live.most_prompts, max_new_tokens=live.max_new_tokens
-        )
+        return DomainUse(name=domain, prompts=live.most_prompts, max_new_tokens=live.max_new_tokens)
 
     def group(self, target: str, draft_group: str) -> list[str]:
         """Drafts scored together in one pass of the target, in the order of the pairs."""

@@ -10,6 +10,25 @@ STUDIES = {
     "position": {"title": "Acceptance by position", "exhibits": position_exhibits()},
     "choice": {"title": "Draft choice", "exhibits": choice_exhibits()},
 }
+# The published exhibit of each study that the summary speaks of.
+HEADLINES = {
+    "position": {
+        "exhibit": "table1",
+        "title": "Second half minus first half of each text",
+    },
+    "choice": {"exhibit": "choice", "title": "Which draft, which draft length"},
+}
+SCHEMAS = ["draftscope.position.schemas", "draftscope.choice.schema"]
+if "lossless" in EXPERIMENT.settings.studies:
+    STUDIES["lossless"] = {
+        "title": "Lossless decoding and its speed",
+        "exhibits": lossless_exhibits(),
+    }
+    HEADLINES["lossless"] = {
+        "exhibit": "table3",
+        "title": "Plain and speculative decoding, timed",
+    }
+    SCHEMAS += ["draftscope.live.tables", "draftscope.lossless.schemas"]
 
 
 rule scorecard:
@@ -92,19 +111,10 @@ rule report:
             title=EXPERIMENT.settings.report.title,
             experiment=EXPERIMENT.settings.experiment,
             studies={name: study["title"] for name, study in STUDIES.items()},
-            headline={
-                "position": {
-                    "exhibit": "table1",
-                    "title": "Second half minus first half of each text",
-                },
-                "choice": {
-                    "exhibit": "choice",
-                    "title": "Which draft, which draft length",
-                },
-            },
+            headline=HEADLINES,
             not_measured=EXPERIMENT.settings.report.not_measured,
             command=f"snakemake --cores all --configfile {workflow.configfiles[-1]}",
-            schemas=["draftscope.position.schemas", "draftscope.choice.schema"],
+            schemas=SCHEMAS,
         ),
     shell:
         "python scripts/report.py --settings {params.settings:q} --exhibits {input.exhibits:q}"

@@ -66,7 +66,7 @@ def configurations(speed: pd.DataFrame, draft_length: int, settings: Mapping) ->
             {
                 "pair": key[0],
                 "mode": key[2],
-                "beside": row["published"] or "–",
+                "beside": "–" if pd.isna(row["published"]) else row["published"],
                 "prompts": row["prompts"],
                 "tokens": row["tokens"],
                 "base": plain["tokens_per_second"],

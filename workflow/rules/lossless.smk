@@ -1,0 +1,195 @@
+# Needs: what the live loop gave, for every configuration (pair x mode) of the study.
+# Makes: statistics/lossless/*.parquet; exhibits/lossless/*.{csv,md,tex} and figure{1..5}.{svg,pdf};
+#   our value of each published cell, for the scorecard.
+# Why: is the emitted text the target's own, and what is gained in time, and why?
+
+LOSSLESS_STATISTICS = RESULTS / "statistics/lossless"
+LOSSLESS_FILES = (
+    "speed",
+    "positions",
+    "phases",
+    "latency",
+    "replay",
+    "greedy",
+    "equivalence",
+)
+LIVE_LAW = (
+    RESULTS
+    / "live/law"
+    / LIVE.equivalence.pair
+    / LIVE.domain
+    / LIVE.equivalence.mode
+    / "trajectories.parquet"
+)
+
+
+rule lossless_scores:
+    input:
+        trajectories=RESULTS / "live/speed/{pair}/{domain}/{mode}/trajectories.parquet",
+        target=lambda wildcards: model_file(live_pair(wildcards.pair)["target"]),
+        draft=lambda wildcards: model_file(live_pair(wildcards.pair)["draft"]),
+    output:
+        RESULTS / "live/speed/{pair}/{domain}/{mode}/scores.parquet",
+    log:
+        LOGS / "live/scores/{pair}/{domain}/{mode}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: LIVE.threads
+    resources:
+        gpu=LIVE.gpus,
+        mem_mb=LIVE.memory_mb,
+        runtime=LIVE.runtime_minutes,
+    params:
+        settings=lambda wildcards: as_json(
+            law=law(wildcards.mode),
+            position_chunk=EXPERIMENT.settings.scoring.position_chunk,
+            **{
+                key: live_run("speed", wildcards.pair, wildcards.mode)[key]
+                for key in ("allow_special_differences", "draft_dtype")
+            },
+            **compute(LIVE),
+        ),
+        code=lambda wildcards: digest(
+            "lossless_scores.py",
+            [live_pair(wildcards.pair)[role] for role in ("target", "draft")],
+        ),
+    shell:
+        "python scripts/lossless_scores.py --settings {params.settings:q}"
+        " --target {input.target:q} --draft {input.draft:q}"
+        " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
+
+
+rule lossless_statistics:
+    input:
+        code=sources("lossless_statistics.py"),
+        timings=live_files("timings"),
+        rounds=live_files("rounds"),
+        passes=[
+            RESULTS / "live/latency" / f"{target}.parquet" for target in live_targets()
+        ],
+    output:
+        **{name: LOSSLESS_STATISTICS / f"{name}.parquet" for name in LOSSLESS_FILES[:4]},
+    log:
+        LOGS / "lossless/statistics.log",
+    conda:
+        "../../envs/gpu.yaml"
+    params:
+        settings=as_json(
+            configurations=live_configurations(),
+            seed=EXPERIMENT.settings.seed,
+            **block(EXPERIMENT.settings.statistics),
+        ),
+    shell:
+        "python scripts/lossless_statistics.py --settings {params.settings:q}"
+        " --timings {input.timings:q} --rounds {input.rounds:q} --passes {input.passes:q}"
+        " --speed {output.speed:q} --positions {output.positions:q} --phases {output.phases:q}"
+        " --latency {output.latency:q} 2> {log:q}"
+
+
+rule lossless_replay:
+    input:
+        code=sources("lossless_replay.py"),
+        trajectories=live_files("trajectories"),
+        rounds=live_files("rounds"),
+        scores=[
+            path
+            for row, path in zip(live_configurations(), live_files("scores"))
+            if has_scores(row["pair"])
+        ],
+    output:
+        replay=LOSSLESS_STATISTICS / "replay.parquet",
+        greedy=LOSSLESS_STATISTICS / "greedy.parquet",
+    log:
+        LOGS / "lossless/replay.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            configurations=live_configurations(),
+            replays=LIVE.replays,
+            margin=LIVE.margin,
+            seed=EXPERIMENT.settings.seed,
+            **block(EXPERIMENT.settings.statistics),
+        ),
+        scores=lambda wildcards, input: (
+            ["--scores", *input.scores] if input.scores else []
+        ),
+    shell:
+        "python scripts/lossless_replay.py --settings {params.settings:q}"
+        " --trajectories {input.trajectories:q} --rounds {input.rounds:q} {params.scores:q}"
+        " --replay {output.replay:q} --greedy {output.greedy:q} 2> {log:q}"
+
+
+rule lossless_equivalence:
+    input:
+        code=sources("lossless_equivalence.py"),
+        trajectories=LIVE_LAW,
+    output:
+        LOSSLESS_STATISTICS / "equivalence.parquet",
+    log:
+        LOGS / "lossless/equivalence.log",
+    conda:
+        "../../envs/gpu.yaml"
+    params:
+        settings=as_json(
+            seed=EXPERIMENT.settings.seed,
+            **{
+                key: value
+                for key, value in block(LIVE.equivalence).items()
+                if key
+                in ("level", "trials", "generations", "tokens", "pair", "draft_length")
+            },
+        ),
+    shell:
+        "python scripts/lossless_equivalence.py --settings {params.settings:q}"
+        " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
+
+
+rule lossless_exhibits:
+    input:
+        **{name: LOSSLESS_STATISTICS / f"{name}.parquet" for name in LOSSLESS_FILES},
+        code=sources("lossless_exhibits.py"),
+    output:
+        report(lossless_exhibits(), category="Lossless", labels={"study": "lossless"}),
+    log:
+        LOGS / "lossless/exhibits.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        draft_length=LIVE.draft_length,
+        folder=RESULTS / "exhibits/lossless",
+    shell:
+        "python scripts/lossless_exhibits.py --speed {input.speed:q}"
+        " --positions {input.positions:q} --phases {input.phases:q} --latency {input.latency:q}"
+        " --replay {input.replay:q} --greedy {input.greedy:q}"
+        " --equivalence {input.equivalence:q} --draft-length {params.draft_length}"
+        " --folder {params.folder:q} 2> {log:q}"
+
+
+rule lossless_measurements:
+    input:
+        **{
+            name: LOSSLESS_STATISTICS / f"{name}.parquet"
+            for name in LOSSLESS_FILES
+            if name != "replay"
+        },
+        code=sources("lossless_measurements.py"),
+        published="config/published/lossless.csv",
+    output:
+        LOSSLESS_STATISTICS / "measurements.parquet",
+    log:
+        LOGS / "lossless/measurements.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            draft_length=LIVE.draft_length,
+            run=lossless_condition(),
+            published=PUBLISHED_CONDITIONS["lossless"],
+        ),
+    shell:
+        "python scripts/lossless_measurements.py --settings {params.settings:q}"
+        " --published {input.published:q} --speed {input.speed:q}"
+        " --positions {input.positions:q} --phases {input.phases:q} --latency {input.latency:q}"
+        " --greedy {input.greedy:q} --equivalence {input.equivalence:q} --output {output:q}"
+        " 2> {log:q}"
