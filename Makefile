@@ -32,7 +32,7 @@ example: demo  ## keep the small exhibits of a laptop run in results/example
 	cp results/laptop/scorecard.csv results/laptop/scorecard.md results/example/
 
 test: environment  ## unit tests and one small workflow run
-	"$(BIN)/python" -m pytest -m "not slow and not gpu"
+	"$(BIN)/python" -m pytest -n auto --dist loadgroup -m "not slow and not gpu"
 
 test-slow: environment  ## the tests that take minutes each
 	"$(BIN)/python" -m pytest -m "slow and not gpu"

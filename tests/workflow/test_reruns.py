@@ -5,7 +5,7 @@ import os
 import pytest
 from draftscope import records
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
 
 BELOW_LOOPS = {"position_statistics", "position_exhibits", "scorecard", "report"}
 
