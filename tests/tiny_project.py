@@ -62,8 +62,8 @@ EXPERIMENT = {
         "verify_latency": {"tokens": [1, 2, 5], "context": 24, "repeats": 3},
         "equivalence": {
             "trials": 2000,
-            "generations": 100,
-            "tokens": 10,
+            "generations": 200,
+            "tokens": 20,
             "pair": "copy",
             "mode": "warm",
             "draft_length": 2,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from draftscope.lossless.judgement import verdicts
 from draftscope.position.tables import METHODS, Table
 
 
@@ -38,17 +39,16 @@ def equivalence(frame: pd.DataFrame) -> Table:
         }
     )
     levels = sorted(set(frame["level_of_test"]))
-    missed = frame[~frame["correct"] & ~frame["rejected"]]
+    found = verdicts(frame.to_dict("records"))
+    missed, rejected = (", ".join(found[name]) or "none" for name in ("missed", "rejected"))
     notes = [
         f"A p-value below {', '.join(f'{level:g}' for level in levels)} rejects.",
         (
             "Detectable: the total variation from the target's law that the test finds with "
             "probability .9. A pass says no more than that."
         ),
-        (
-            f"Controls are rules that are wrong on purpose; {len(missed)} of "
-            f"{int((~frame['correct']).sum())} were missed."
-        ),
+        "Controls are rules that are wrong on purpose, each caught when one of its tests rejects.",
+        f"Controls that no test caught: {missed}. Correct decoders that a test rejected: {rejected}.",
     ]
     formats = {"statistic": ".1f", "p": ".2g", "total_variation": ".4f", "detectable": ".4f"}
     headers = {"total_variation": "total variation", "detectable": "detectable"}
