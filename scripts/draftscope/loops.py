@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,8 +19,7 @@ _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>|&[A-Za-z]{2,8};|\\(?:q?quad|hl
 _BOX_DRAWING = range(0x2500, 0x2600)
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A text's periodic tail: `token_ids[i] == token_ids[i + period]` for every i from `onset`.
 
     Attributes:
