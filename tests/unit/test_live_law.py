@@ -221,6 +221,29 @@ def test_case_4_a_draft_id_beyond_the_target_is_rejected_and_counted():
     assert fits(transitions(decoded.token_ids, 4), target) > 1e-3
 
 
+def test_q_is_the_law_that_the_draft_decodes_under():
+    """Any q is lossless, so the law of the emitted tokens cannot tell which one was used."""
+    _, draft = pair(6, key=5)
+    law = {"temperature": 0.7, "top_k": 4, "top_p": 0.9}
+    drafter = ModelDraft(draft, law)
+    drafter.start(PROMPT, generator("q"))
+    block = drafter.propose(5)
+    text = PROMPT + block.ids.tolist()
+    for i in range(5):
+        wanted = sampling.law(draft.logits(text[: len(PROMPT) + i]), **law)[0]
+        assert torch.equal(block.q[i], wanted)
+    drawn = np.bincount([_first(draft, law, i) for i in range(800)], minlength=6)
+    kept = block.q[0].numpy() > 0
+    assert not drawn[~kept].any()
+    assert chisquare(drawn[kept], 800 * block.q[0].numpy()[kept]).pvalue > 1e-3
+
+
+def _first(draft, law, key):
+    drafter = ModelDraft(draft, law)
+    drafter.start(PROMPT, generator("q", key))
+    return int(drafter.propose(1).ids[0])
+
+
 def test_masked_ids_are_never_drafted():
     _, draft = pair(6, key=5)
     for law in (T1, GREEDY):

@@ -39,6 +39,11 @@ class MarkovModel:
         self._text: list[int] = []
 
     @property
+    def matrix(self) -> Tensor:
+        """[V, V] logits of the next token given the last one; all there is in a chain of order 1."""
+        return self._last
+
+    @property
     def length(self) -> int:
         return len(self._text)
 
@@ -77,12 +82,18 @@ class MarkovModel:
 
 
 def pair(
-    vocabulary: int, key: int, noise: float = 1.0, scale: float = 1.5
+    vocabulary: int, key: int, noise: float = 1.0, scale: float = 1.5, order: int = 2
 ) -> tuple[MarkovModel, MarkovModel]:
-    """A target and a draft that agrees with it in part; `noise` 0 makes them the same."""
+    """A target and a draft that agrees with it in part; `noise` 0 makes them the same.
+
+    `order` 1 makes the next token depend on the last one alone: few enough contexts that each is
+    seen often, so that a text can be tested against its law transition by transition.
+    """
     rng = seeds.generator("markov", vocabulary, key)
     shape = (vocabulary, vocabulary)
     last, before, other, earlier = (torch.from_numpy(rng.normal(size=shape)) for _ in range(4))
+    if order == 1:
+        before, earlier = torch.zeros(shape), torch.zeros(shape)
     target = MarkovModel(scale * last, scale * before / 2, "markov target")
     draft = MarkovModel(
         scale * last + noise * other, scale * before / 2 + noise * earlier / 2, "markov draft"
