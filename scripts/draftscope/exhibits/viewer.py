@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import functools
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -72,9 +73,11 @@ def token_bytes(tokenizer: Any, token_ids: Sequence[int]) -> list[bytes]:
     return result
 
 
-def _decoders(tokenizer: Any) -> set[str]:
+# Its description holds the whole vocabulary: megabytes of JSON to read once, not for every token.
+@functools.lru_cache(maxsize=8)
+def _decoders(tokenizer: Any) -> frozenset[str]:
     decoder = json.loads(tokenizer.backend_tokenizer.to_str())["decoder"] or {}
-    return {part["type"] for part in decoder.get("decoders", [decoder]) if "type" in part}
+    return frozenset(part["type"] for part in decoder.get("decoders", [decoder]) if "type" in part)
 
 
 def text_spans(pieces: Sequence[bytes]) -> list[tuple[str, list[int]]]:
