@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import functools
-import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
