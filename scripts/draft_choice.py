@@ -45,7 +45,6 @@ def main() -> None:
     from draftscope.choice import analysis, tables
     from draftscope.choice.figures import by_draft_length
     from draftscope.exhibits import figures
-    from draftscope.exhibits.tables import write_table
 
     settings = json_argument(arguments.settings)
     given = settings.pop("candidates")
@@ -61,12 +60,7 @@ def main() -> None:
     except TypeError as error:
         raise UserError(f"--settings: {str(error).partition(' ')[2]}") from None
     rows = analysis.compare(candidates, chosen)
-    conditions = [records.condition(path) for path in arguments.expected]
-    shared = {
-        key: value
-        for key, value in conditions[0].items()
-        if all(other.get(key, ...) == value for other in conditions)
-    }
+    shared = records.common_condition(arguments.expected)
     records.write(arguments.output, rows, "choice", shared | {"choice": dataclasses.asdict(chosen)})
     frame = records.read(arguments.output, "choice").to_pandas()
     folder = Path(arguments.folder)
@@ -76,14 +70,7 @@ def main() -> None:
         ("choice", tables.best(frame, **protocol)),
         ("choice_all", tables.candidates(frame, **protocol)),
     ):
-        write_table(
-            table.frame,
-            folder / name,
-            caption=table.caption,
-            notes=table.notes,
-            formats=table.formats,
-            headers=table.headers,
-        )
+        table.write(folder / name)
     with figures.style():
         for name, value, title in (
             ("figure1", "acceptance_length", "Figure 1. Acceptance length by draft length"),

@@ -27,7 +27,6 @@ def main() -> None:
     import draftscope.lossless.schemas  # noqa: F401
     from draftscope import records
     from draftscope.exhibits import figures
-    from draftscope.exhibits.tables import write_table
     from draftscope.lossless import figures as drawn
     from draftscope.lossless import proof_tables, tables
 
@@ -48,14 +47,7 @@ def main() -> None:
         "greedy": proof_tables.greedy(frame["greedy"]),
         "replay": proof_tables.replay(frame["replay"], replayed),
     }.items():
-        write_table(
-            table.frame,
-            folder / name,
-            caption=table.caption,
-            notes=table.notes,
-            formats=table.formats,
-            headers=table.headers,
-        )
+        table.write(folder / name)
     confidence = settings["confidence"]
     with figures.style():
         for number, (figure, title) in enumerate(

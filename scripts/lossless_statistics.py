@@ -70,12 +70,7 @@ def main() -> None:
         rows["phases"] += breakdown.phase_rows(configuration)
     passes = records.read_many(arguments.passes, "verify_latency", may_differ=_OF_A_TARGET)
     rows["latency"] = breakdown.latency_rows(passes.to_pandas())
-    first = next(iter(conditions.values()))
-    shared = {
-        key: value
-        for key, value in first.items()
-        if all(other.get(key, ...) == value for other in conditions.values())
-    }
+    shared = records.common_condition(list(conditions))
     for name in FILES:
         schema = f"lossless_{name}"
         records.write(

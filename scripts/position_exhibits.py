@@ -26,7 +26,6 @@ def main() -> None:
     import draftscope.position.schemas  # noqa: F401  (registers the files' schemas)
     from draftscope import records
     from draftscope.exhibits import figures
-    from draftscope.exhibits.tables import write_table
     from draftscope.position import figures as drawn
     from draftscope.position import tables
 
@@ -41,14 +40,7 @@ def main() -> None:
         ("table1", tables.paired_halves(frames["paired"], **protocol)),
         ("table2", tables.pooled_halves(frames["pooled"], **protocol)),
     ):
-        write_table(
-            table.frame,
-            folder / name,
-            caption=table.caption,
-            notes=table.notes,
-            formats=table.formats,
-            headers=table.headers,
-        )
+        table.write(folder / name)
     confidence = settings["confidence"]
     with figures.style():
         figure1 = drawn.acceptance_by_position(

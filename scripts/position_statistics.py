@@ -50,12 +50,7 @@ def main() -> None:
     except TypeError as error:
         raise UserError(f"--settings: {str(error).partition(' ')[2]}") from None
     rows = analysis.study(configurations, chosen)
-    conditions = [records.condition(path) for path in arguments.rounds]
-    shared = {
-        key: value
-        for key, value in conditions[0].items()
-        if all(other.get(key, ...) == value for other in conditions)
-    }
+    shared = records.common_condition(arguments.rounds)
     for name in FILES:
         schema = f"position_{name}"
         condition = shared | {"statistics": dataclasses.asdict(chosen)}

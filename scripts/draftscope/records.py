@@ -236,6 +236,12 @@ def require_same_condition(
     return {key: value for key, value in reference.items() if key not in allowed}
 
 
+def common_condition(sources: Sequence[str | os.PathLike]) -> dict[str, Any]:
+    """The keys and values that the conditions of all these files share; the others are left out."""
+    first, *rest = map(condition, sources)
+    return {k: v for k, v in first.items() if all(other.get(k, ...) == v for other in rest)}
+
+
 def read_many(
     paths: Sequence[str | os.PathLike], schema: str, may_differ: Iterable[str] = ()
 ) -> pa.Table:

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from draftscope import closure
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from draftscope import config, registry
 from draftscope.errors import UserError
 from draftscope.strict import Strict, load_yaml

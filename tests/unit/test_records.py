@@ -9,11 +9,10 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from draftscope import errors, records, schemas, seeds
 from draftscope.errors import UserError
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def loop_row(prompt: str, **changes) -> dict:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from draftscope.position.tables import METHODS, Table
+from draftscope.exhibits.captioned import METHODS, Table
 
 TEXT_OF = {"all": "all", "loops_removed": "loops removed"}
 PLAIN = "Speed is predicted, not timed"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from draftscope.exhibits.captioned import METHODS, Table
 from draftscope.lossless.judgement import verdicts
-from draftscope.position.tables import METHODS, Table
 
 
 def equivalence(frame: pd.DataFrame) -> Table:

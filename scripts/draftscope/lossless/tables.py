@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from draftscope.position.tables import METHODS, Table
+from draftscope.exhibits.captioned import METHODS, Table
 
 LENGTH = {"draft_length": "K"}
 _CONFIGURATION = ["pair", "mode"]

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas as pd
+
+from draftscope.exhibits.captioned import METHODS, Table
 
 METRIC_NOTE = (
     "def1 is accepted / draft length of a round; alpha is min(1, q(y)/p(y)) of the emitted token, "
     "over all positions. Under greedy decoding alpha is 1 where the draft's most likely token is "
     "the emitted one and 0 elsewhere."
 )
-METHODS = {
-    "studentized": "bootstrap-t",
-    "bca": "BCa bootstrap",
-    "percentile": "percentile bootstrap",
-    "student": "Student t",
-}
-
-
-@dataclass(frozen=True)
-class Table:
-    """What `exhibits.tables.write_table` takes."""
-
-    frame: pd.DataFrame
-    caption: str
-    notes: list[str]
-    formats: Mapping[str, str]
-    headers: Mapping[str, str]
 
 
 def paired_halves(
