@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment demo example test test-slow lint format clean
+.PHONY: help environment demo lossless bench example test test-slow lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,18 @@ $(VENV)/installed: envs/requirements.lock
 demo: environment  ## run the laptop experiment and say where the report is
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT)
+
+lossless: environment  ## the lossless study: live decoding, timed (half an hour on two idle cores)
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- lossless
+
+BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
+BENCH_PROMPTS := results/laptop/prompts/math/0000.parquet
+
+bench: environment  ## speed against transformers' assisted generation, to results/bench/bench.json
+	"$(BIN)/python" -m snakemake --cores all --quiet rules -- $(BENCH_MODEL) $(BENCH_PROMPTS)
+	"$(BIN)/python" scripts/bench.py --target $(BENCH_MODEL) --prompts $(BENCH_PROMPTS) \
+	  --output results/bench/bench.json
 
 example: demo  ## keep the small exhibits of a laptop run in results/example
 	rm -rf results/example && mkdir -p results/example

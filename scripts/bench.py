@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--prompts", required=True, help="Parquet of schema prompts")
     parser.add_argument("--output", required=True, help="JSON to write")
     parser.add_argument("--only", nargs="+", choices=list(BOUNDS), default=list(BOUNDS))
-    parser.add_argument("--count", type=int, default=16, help="prompts of the replay comparison")
+    parser.add_argument("--count", type=int, default=8, help="prompts of the replay comparison")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each text")
     parser.add_argument("--draft-lengths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--draft-length", type=int, default=5, help="of the live comparisons")
@@ -44,7 +44,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from draftscope import runtime
+    from draftscope.threads import share_cores
 
+    share_cores()
     runtime.prepare(arguments.threads)
     import torch
     from draftscope import benchmarks, models, records

@@ -26,7 +26,9 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
+    from draftscope.threads import share_cores
 
+    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.schemas  # noqa: F401  (registers the schema of live texts)
     from draftscope import models, records

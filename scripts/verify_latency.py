@@ -21,7 +21,9 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
+    from draftscope.threads import share_cores
 
+    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.schemas  # noqa: F401
     from draftscope import models, records
