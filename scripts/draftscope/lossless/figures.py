@@ -196,11 +196,11 @@ def verify_latency(frame: pd.DataFrame) -> plt.Figure:
         )
     axis.set_xlabel("Tokens of the pass")
     axis.set_ylabel("Milliseconds")
-    axis.set_xticks(sorted(set(frame["tokens"])))
-    if len(frame):
+    if targets:
+        axis.set_xticks(sorted(set(frame["tokens"])))
         axis.set_ylim(0, 1.25 * 1000 * float(frame["upper"].max()))
+        axis.legend(loc="upper left")
     axis.grid(axis="y")
-    axis.legend(loc="upper left")
     context = int(frame["context"].max()) if len(frame) else 0
     figures.caption(
         figure,
