@@ -23,7 +23,9 @@ from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 class DomainUse(Strict):
     name: Name = Field(description="a domain of the registry")
     prompts: Positive = Field(description="how many of its prompts, from the first")
-    max_new_tokens: Positive = Field(description="budget of one trajectory, in tokens")
+    max_new_tokens: Annotated[Positive, Field(le=1_000_000)] = Field(
+        description="budget of one trajectory, in tokens"
+    )
 
 
 class Registries(Strict):
@@ -49,13 +51,17 @@ class Scoring(Stage):
 
 class Loops(Strict):
     max_period: Positive = Field(description="longest period that counts, in tokens")
-    min_repeats: Positive = Field(description="whole repetitions that make a loop")
+    min_repeats: Annotated[Integer, Field(ge=2)] = Field(
+        description="whole repetitions that make a loop"
+    )
     min_span: Positive = Field(description="tokens that the repetition must span")
 
 
 class Statistics(Strict):
     confidence: Fraction = Field(description="of every interval")
-    resamples: Positive = Field(description="bootstrap resamples of prompts")
+    resamples: Annotated[Integer, Field(ge=100, le=1_000_000)] = Field(
+        description="bootstrap resamples of prompts"
+    )
     method: Literal["studentized", "bca", "percentile"] = Field(description="bootstrap interval")
 
 
@@ -78,8 +84,11 @@ class Choice(Strict):
     )
 
 
+Unit = Literal["ratio", "percent", "tokens", "x", "nats", "correlation", "rate", "ms", "tok/s", "s"]
+
+
 class Scorecard(Strict):
-    margins: dict[str, Annotated[Number, Field(gt=0)]] = Field(
+    margins: dict[Unit, Annotated[Number, Field(gt=0)]] = Field(
         description="by unit: the widest interval that may say agrees or differs"
     )
 
@@ -190,22 +199,34 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     domains = registry.select(rows["domains"], names, "domains", "domain")
     for use in settings.domains:
         collecting.check({"domain": use.name, **domains[use.name]}, use.prompts)
-    live = resolve_live(settings.lossless, rows)
-    for name, row in live.domains.items():
-        collecting.check({"domain": name, **row}, settings.lossless.most_prompts)
+    live = _live(settings, rows)
     models = registry.models_of({**pairs, **live.pairs}, rows["models"])
-    _check_references(settings, pairs, modes, names)
-    resolved = Resolved(settings, models, pairs, domains, modes, live)
-    domain, wanted = settings.lossless.domain, settings.lossless.most_prompts
-    if wanted > resolved.use(domain).prompts:
-        raise UserError(
-            f"the lossless study wants {wanted} prompts of domain {domain!r}, which has "
-            f"{resolved.use(domain).prompts} in this experiment"
-        )
-    return resolved
+    _check_references(settings, pairs, modes, names, rows["models"])
+    return Resolved(settings, models, pairs, domains, modes, live)
 
 
-def _check_references(settings: Experiment, pairs: dict, modes: dict, domains: list[str]) -> None:
+def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
+    """What the lossless study decodes; an experiment without that study need not fit it."""
+    block = settings.lossless
+    try:
+        live = resolve_live(block, rows)
+        collecting.check({"domain": block.domain, **live.domains[block.domain]}, block.most_prompts)
+        prompts = {use.name: use.prompts for use in settings.domains}
+        if prompts.get(block.domain, block.most_prompts) < block.most_prompts:
+            raise UserError(
+                f"the lossless study wants {block.most_prompts} prompts of domain "
+                f"{block.domain!r}, which has {prompts[block.domain]} in this experiment"
+            )
+    except UserError as error:
+        if "lossless" in settings.studies:
+            raise
+        return Live(problem=str(error))
+    return live
+
+
+def _check_references(
+    settings: Experiment, pairs: dict, modes: dict, domains: list[str], known_models: Mapping
+) -> None:
     position = settings.position
     if position.domain not in domains:
         raise UserError(
@@ -223,12 +244,23 @@ def _check_references(settings: Experiment, pairs: dict, modes: dict, domains: l
                 f"position.configurations names pair {configuration.pair!r}, which the experiment "
                 f"does not use{nearest(configuration.pair, list(pairs))}"
             )
-    drafts = [pair["draft"] for pair in pairs.values()]
-    for draft in drafts:
+    for draft in [pair["draft"] for pair in pairs.values()]:
         if draft not in settings.choice.cost_ratios:
             raise UserError(f"choice.cost_ratios has no entry for draft {draft!r}")
+    for draft in settings.choice.cost_ratios:
+        if draft not in known_models:
+            raise UserError(
+                f"choice.cost_ratios names {draft!r}, which is no model"
+                f"{nearest(draft, list(known_models))}"
+            )
     for name, mode in modes.items():
         if mode["imported"] is not None:
             for domain in domains:
-                if domain not in mode["imported"]:
-                    raise UserError(f"mode {name!r} imports no file for domain {domain!r}")
+                file = mode["imported"].get(domain)
+                if file is None:
+                    known = ", ".join(mode["imported"])
+                    raise UserError(
+                        f"mode {name!r} imports no file for domain {domain!r}; it has: {known}"
+                    )
+                if not Path(file).is_file():
+                    raise UserError(f"mode {name!r} imports {file}, which does not exist")

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from draftscope.domain_rows import SOURCES
 from draftscope.errors import UserError
 from draftscope.strict import Flag, Integer, Name, Number, Strict, load_yaml, nearest, validate
 
@@ -56,6 +57,12 @@ class PromptLookup(Strict):
     max_ngram: Positive = Field(description="longest n-gram that is looked up")
     min_ngram: Positive = Field(description="shortest n-gram that counts as a match")
 
+    @model_validator(mode="after")
+    def _from_short_to_long(self) -> PromptLookup:
+        if self.min_ngram > self.max_ngram:
+            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
+        return self
+
 
 MODEL_KINDS: dict[str, type[Strict]] = {
     "package_gguf": PackageGguf,
@@ -88,6 +95,13 @@ class Mode(Law):
     imported: dict[Name, str] | None = Field(
         default=None, description="by domain: file of trajectories that another engine made"
     )
+
+    @model_validator(mode="after")
+    def _laws_have_names_of_their_own(self) -> Mode:
+        for name in ("decoding", "unwarped"):
+            if name in self.score_laws:
+                raise ValueError(f"score_laws cannot be named {name!r}: every mode has that law")
+        return self
 
 
 def load_all(registries: Any, root: Path) -> dict[str, dict[str, dict]]:
@@ -140,11 +154,28 @@ def _row(rows: dict[str, dict], name: str, registry: str, what: str) -> dict[str
     if registry == "modes":
         return validate(Mode, row, where).model_dump()
     if registry == "domains":
-        return row
-    kind = row.get("kind")
-    if kind not in MODEL_KINDS:
-        raise UserError(f"{where}: unknown kind {kind!r}{nearest(str(kind), list(MODEL_KINDS))}")
-    return validate(MODEL_KINDS[kind], row, where).model_dump()
+        # What a row leaves out stays out: its text is part of what decides about reruns.
+        return _of_a_kind(row, "source", SOURCES, where).model_dump(exclude_none=True)
+    return _of_a_kind(row, "kind", MODEL_KINDS, where).model_dump()
+
+
+def _of_a_kind(row: dict, key: str, kinds: dict[str, type[Strict]], where: str) -> Strict:
+    """A row validated by the schema that its own `key` names."""
+    kind = row.get(key)
+    if not isinstance(kind, str) or kind not in kinds:
+        raise UserError(f"{where}: unknown {key} {kind!r}{nearest(str(kind), list(kinds))}")
+    return validate(kinds[kind], row, where)
+
+
+def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
+    """Follow a derived model to the one it is made from."""
+    line = [name]
+    while "base" in models[line[-1]]:
+        line.append(models[line[-1]]["base"])
+        if line[-1] in line[:-1]:
+            raise UserError(f"model {name!r} is derived from itself: {' from '.join(line)}")
+    if len(line) > 1 and models[line[-1]]["kind"] == "prompt_lookup":
+        raise UserError(f"model {name!r} is derived from {line[-1]!r}, which has no weights")
 
 
 def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[str, Any]]:
@@ -158,9 +189,9 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         models[name] = _row(rows, name, "models", "model")
         base = models[name].get("base")
         if base is not None:
-            if base == name:
-                raise UserError(f"model {name!r} is derived from itself")
             wanted.append(base)
+    for name in models:
+        _check_ancestry(name, models)
     same: dict[tuple[str, str], str] = {}
     for name, pair in pairs.items():
         first = same.setdefault((pair["target"], pair["draft"]), name)

@@ -18,7 +18,9 @@ class Stage(Strict):
     attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
         description="attention implementation of transformers"
     )
-    threads: Positive = Field(description="CPU threads of one job; part of the numbers")
+    threads: Annotated[Positive, Field(le=1024)] = Field(
+        description="CPU threads of one job; part of the numbers"
+    )
     gpus: Annotated[Integer, Field(ge=0)] = Field(description="GPUs that one job asks for")
     memory_mb: Positive = Field(description="memory that one job asks for, in MB")
     runtime_minutes: Positive = Field(description="time that one job asks for, in minutes")

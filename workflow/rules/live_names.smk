@@ -2,6 +2,8 @@
 # Makes: names that the rules of the live loop and of the lossless study share.
 # Why: what is decoded live need not be among what is generated and replayed.
 
+from snakemake.exceptions import WorkflowError
+
 LOSSLESS_TABLES = (
     "configurations",
     "sweep",
@@ -106,6 +108,13 @@ def lossless_exhibits():
         for stem in stems
         for kind in types
     ]
+
+
+def lossless_targets(wildcards):
+    """What the target of the study asks for; says why where this experiment cannot have it."""
+    if EXPERIMENT.live.problem is not None:
+        raise WorkflowError(EXPERIMENT.live.problem)
+    return [*lossless_exhibits(), RESULTS / "statistics/lossless/measurements.parquet"]
 
 
 def lossless_condition():

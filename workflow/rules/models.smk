@@ -4,7 +4,9 @@
 # Why: GPU jobs run offline from a record that pins every revision.
 
 CONVERTED = [
-    name for name, row in EXPERIMENT.models.items() if row["kind"] == "package_gguf"
+    name
+    for name, row in EXPERIMENT.models.items()
+    if row["kind"] in ("package_gguf", "gguf")
 ]
 DERIVED = [name for name, row in EXPERIMENT.models.items() if "base" in row]
 RESOLVED = [name for name in EXPERIMENT.models if name not in CONVERTED + DERIVED]

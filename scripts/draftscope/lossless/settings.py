@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -85,11 +85,15 @@ class Lossless(Stage):
 
 @dataclass(frozen=True)
 class Live:
-    """Registry rows of what is decoded live; they need not be among those that are replayed."""
+    """Registry rows of what is decoded live; they need not be among those that are replayed.
 
-    pairs: Mapping[str, dict]
-    domains: Mapping[str, dict]
-    modes: Mapping[str, dict]
+    `problem` says why nothing can be decoded live, in an experiment that does not ask for it.
+    """
+
+    pairs: Mapping[str, dict] = field(default_factory=dict)
+    domains: Mapping[str, dict] = field(default_factory=dict)
+    modes: Mapping[str, dict] = field(default_factory=dict)
+    problem: str | None = None
 
 
 def resolve_live(block: Lossless, rows: Mapping[str, dict]) -> Live:
