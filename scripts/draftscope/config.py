@@ -20,6 +20,10 @@ from draftscope.stage import Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 
 
+# What else lies in results/.
+RESERVED = ("README.md", "bench", "example")
+
+
 class DomainUse(Strict):
     name: Name = Field(description="a domain of the registry")
     prompts: Positive = Field(description="how many of its prompts, from the first")
@@ -125,6 +129,11 @@ class Experiment(Strict):
             no_duplicates(getattr(self, key), key)
         no_duplicates([use.name for use in self.domains], "domains")
         no_duplicates([c.label for c in self.position.configurations], "position.configurations")
+        if self.experiment in RESERVED:
+            raise ValueError(
+                f"experiment {self.experiment!r}: results/{self.experiment} is kept for something "
+                "else; choose another name"
+            )
         if self.shard_size % self.generation.batch_size:
             raise ValueError(
                 f"shard_size {self.shard_size} is not a multiple of generation.batch_size "

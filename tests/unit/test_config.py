@@ -66,6 +66,7 @@ def test_the_laptop_and_the_paper_experiment_are_valid():
         ({"draft_lengths": []}, "draft_lengths"),
         ({"experiment": "my/run"}, "a name holds letters"),
         ({"experiment": ".."}, "a name holds letters"),
+        ({"experiment": "example"}, "experiment 'example': results/example is kept for"),
         ({"shard_size": 17}, "shard_size 17 is not a multiple of generation.batch_size 16"),
         ({"position": {"draft_length": 4}}, "position.draft_length 4 is not among"),
         ({"position": {"domain": "code2"}}, "position.domain 'code2'"),
