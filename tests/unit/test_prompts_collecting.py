@@ -167,18 +167,58 @@ def test_a_file_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('{"id": "a", "text": "again"}', r"prompt id a stands in line 1 and in line 2"),
-        ('{"id": "b"}', r"line 2: text is missing"),
-        ('{"id": 7, "text": "x"}', r"line 2: id is missing or not a string"),
-        ('{"id": "b", "text": "x", "langauge": "en"}', r"line 2: unknown key 'langauge'"),
-        ('{"id": "b", "te', r"line 2 is not JSON"),
-        ("[1]", r"line 2 is not a JSON object"),
-        ('{"id": "", "text": "x"}', r"line 2: id is empty"),
+        ('{"id": "a", "text": "again"}', r"own.jsonl:2: prompt id a also stands in line 1"),
+        ('{"id": "b"}', r"own.jsonl:2: text is missing"),
+        ('{"id": 7, "text": "x"}', r"own.jsonl:2: id is missing or not a string"),
+        ('{"id": "b", "text": "x", "langauge": "en"}', r"own.jsonl:2: unknown key 'langauge'"),
+        ('{"id": "b", "te', r"own.jsonl:2: not valid JSON"),
+        ('{"id": "b", "text": %s}' % ("1" * 5000), r"own.jsonl:2: not valid JSON"),
+        ("[1]", r"own.jsonl:2: expected a JSON object, found list"),
+        ('{"id": "", "text": "x"}', r"own.jsonl:2: id is empty"),
+        (
+            '{"id": "b", "text": "x", "language": ["en"]}',
+            r"2: language is \['en'\]; expected a str",
+        ),
+        (
+            '{"id": "b", "text": "x", "answer": true}',
+            r"2: answer is True; expected a string or a n",
+        ),
+        ('{"id": "b", "text": "x", "answer": NaN}', r"2: answer is nan; expected a string or a n"),
+        ('{"id": "b", "text": "x", "answer": ["1"]}', r"2: answer is \['1'\]; expected a string"),
+        ('{"id": "b", "text": "a \\ud83d b"}', r"own.jsonl:2: 'text' holds half of a surrogate"),
     ],
 )
 def test_bad_lines_are_named_whichever_prompts_are_asked_for(tmp_path, line, named):
     own = jsonl(tmp_path, '{"id": "a", "text": "x"}', line)
     with pytest.raises(UserError, match=named):
+        prompts.collect(own, 0, 1)
+
+
+def test_lines_end_at_newlines_only_and_a_byte_order_mark_is_skipped(tmp_path):
+    texts = ["one\u2028two", "three\u0085four\x0bfive", "\U0001f642"]
+    lines = [json.dumps({"id": f"p{n}", "text": text}, ensure_ascii=False)
+             for n, text in enumerate(texts)]  # fmt: skip
+    lines[1] = lines[1].replace("\\u000b", " ") + "\r"  # a line written on Windows
+    own = jsonl(tmp_path, "\ufeff" + lines[0], "", *lines[1:])
+    found = [row["text"] for row in prompts.collect(own, 0, 3)]
+    assert found == [texts[0], "three\u0085four five", texts[2]]
+
+
+def test_a_pair_of_surrogates_is_a_character_and_a_number_an_answer(tmp_path):
+    own = jsonl(
+        tmp_path,
+        '{"id": "a", "text": "\\ud83d\\ude42", "answer": 42}',
+        '{"id": "b", "text": "x", "answer": 0.5, "language": null}',
+    )
+    first, second = prompts.collect(own, 0, 2)
+    assert (first["text"], first["answer"], second["answer"]) == ("🙂", "42", "0.5")
+
+
+def test_bytes_that_are_not_utf_8_are_named(tmp_path):
+    own = jsonl(tmp_path, '{"id": "a", "text": "x"}', '{"id": "b", "text": "y"}')
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"y"', b'"\xe9"'))
+    with pytest.raises(UserError, match=r"own.jsonl:2: byte 22 of the line \(0xe9\) is not UTF-8"):
         prompts.collect(own, 0, 1)
 
 
