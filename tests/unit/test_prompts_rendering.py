@@ -39,7 +39,7 @@ def with_tokenizer(tiny, bos):
 
 @pytest.mark.parametrize("template", [CHAT, RAW], ids=["chat", "raw"])
 @pytest.mark.parametrize("bos", WRITERS)
-@pytest.mark.parametrize("text", ["hello", "", " ", BOS + "hello", BOS + BOS])
+@pytest.mark.parametrize("text", ["hello", " x", BOS + "hello", BOS + BOS])
 def test_case_9_exactly_one_beginning_of_text(tiny, bos, template, text):
     loaded = with_tokenizer(tiny, bos)
     if bos == "none":
@@ -74,15 +74,21 @@ def test_case_9_the_fault_is_there_to_be_caught(tiny):
 )
 def test_rendering_any_text_keeps_it_and_never_fails(tiny, text):
     found = render(tiny, row(text), RAW)
-    assert found.token_ids[0] == 0 and 0 not in found.token_ids[1:] or BOS in text
+    if not text.strip():
+        assert (found.token_ids, found.text) == ([], "")
+    else:
+        assert found.token_ids[0] == 0 and 0 not in found.token_ids[1:] or BOS in text
     assert tiny.tokenizer.decode(found.token_ids) == found.text
     assert found.sha256 == hashlib.sha256(found.text.encode()).hexdigest()
 
 
-def test_case_20_an_empty_prompt_renders(tiny):
-    assert render(tiny, row(""), RAW).token_ids == [0]
-    assert render(with_tokenizer(tiny, "none"), row(""), RAW).token_ids == []
-    assert len(render(tiny, row(""), CHAT).token_ids) > 1
+@pytest.mark.parametrize("template", [CHAT, RAW], ids=["chat", "raw"])
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u2028"])
+def test_case_20_a_prompt_without_text_has_no_ids_whatever_is_put_around_it(tiny, text, template):
+    for bos in WRITERS:
+        found = render(with_tokenizer(tiny, bos), row(text), template)
+        assert (found.token_ids, found.text) == ([], "")
+    assert len(render(tiny, row("x"), template).token_ids) > 1
 
 
 def test_case_10_template_arguments_change_text_and_hash(tiny):

@@ -29,7 +29,8 @@ def render(loaded: LoadedModel, row: Mapping[str, Any], template: Mapping[str, A
 
     The text begins with exactly one beginning-of-text token where the tokenizer has such a
     token, whoever would write it (template, tokenizer, both or neither), and with none where it
-    has none. An empty prompt renders to that token alone, or to no ids at all.
+    has none. A prompt without text, or of white space alone, asks nothing whatever a template puts
+    around it: it renders to no ids.
 
     Args:
         template: `chat_template` true applies the tokenizer's template to the messages, false
@@ -41,12 +42,14 @@ def render(loaded: LoadedModel, row: Mapping[str, Any], template: Mapping[str, A
     """
     tokenizer = loaded.tokenizer
     text = _apply_template(loaded, row, template)
+    if not row["text"].strip():
+        return Rendered([], "", hashlib.sha256(b"").hexdigest())
     bos = tokenizer.bos_token if loaded.bos_id is not None else None
     if bos:
         while text.startswith(bos):
             text = text[len(bos) :]
         text = bos + text
-    token_ids = list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
+    token_ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
     leading = 0
     while leading < len(token_ids) and token_ids[leading] == loaded.bos_id:
         leading += 1
