@@ -17,7 +17,9 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="model.json of the target")
     parser.add_argument("--trajectories", required=True, help="JSONL or Parquet to import")
     parser.add_argument(
-        "--prompts", help="Parquet of schema prompts: those to take (default: all in the file)"
+        "--prompts",
+        help="Parquet of schema prompts: those to take, compared with the experiment's own rendering "
+        "of them (default: all in the file)",
     )
     parser.add_argument("--output", required=True, help="Parquet of schema trajectories")
     arguments = parser.parse_args()
@@ -28,29 +30,37 @@ def main() -> None:
     runtime.prepare(threads=1)
     from draftscope import models, records
     from draftscope.imports import import_trajectories
+    from draftscope.prompts import render
 
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
     loaded = models.load(arguments.model, "cpu", "auto")
-    rows, retokenized = import_trajectories(
+    prompts = None
+    if arguments.prompts:
+        rows = records.read(arguments.prompts, "prompts").to_pylist()
+        prompts = [(row["prompt_id"], render(loaded, row, settings["template"])) for row in rows]
+    imported = import_trajectories(
         loaded,
         arguments.trajectories,
         budget=settings["budget"],
         samples=settings["samples"],
-        prompt_ids=prompt_ids,
+        prompts=prompts,
     )
     # What is not known of the other engine (its precision, its kernels) stays out of the condition.
     known = ("target", "target_revision", "tokenizer_sha256", "quantization")
     condition = {key: loaded.condition("target")[key] for key in known}
     condition |= {key: settings[key] for key in ("law", "template", "domain", "mode")}
-    condition |= {"engine": "imported", "retokenized": retokenized}
+    condition |= {"engine": "imported", "retokenized": imported.retokenized}
     records.write(
         arguments.output,
-        rows,
+        imported.rows,
         "trajectories",
         condition,
-        {"imported_from": str(arguments.trajectories)},
+        # Counts of one shard: in the condition they would set the shards of a mode apart.
+        {
+            "imported_from": str(arguments.trajectories),
+            "prompts_differ": imported.prompts_differ,
+            "texts_cut_to_budget": imported.cut,
+            "trajectories_skipped": imported.skipped,
+        },
     )
 
 

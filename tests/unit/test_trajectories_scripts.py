@@ -132,6 +132,30 @@ def test_a_shard_is_generated_and_scored_with_its_condition(monkeypatch, folder,
     assert records.provenance(scores)["target_disagreement_share"] == 0
 
 
+@pytest.mark.parametrize("template", [{"chat_template": True}, {"chat_template": False}])
+def test_case_20_empty_prompts_are_skipped_under_any_template(
+    monkeypatch, folder, tmp_path, caplog, template
+):
+    rows = records.read(folder / "prompts.parquet", "prompts").to_pylist()
+    for row, text in zip(rows, ("", " \n", "one"), strict=True):
+        row["text"] = text
+        row["messages_json"] = json.dumps([{"role": "user", "content": text}])
+    records.write(tmp_path / "prompts.parquet", rows, "prompts", {"domain": "math"})
+    run(
+        monkeypatch,
+        generate,
+        GENERATE | {"template": template, "samples": 1},
+        model=folder / "target/model.json",
+        prompts=tmp_path / "prompts.parquet",
+        output=tmp_path / "t.parquet",
+    )
+    found = records.read(tmp_path / "t.parquet", "trajectories", IDS).to_pylist()
+    empty = ("skipped", "empty prompt", [])
+    assert [(row["status"], row["reason"], row["token_ids"]) for row in found[:2]] == [empty] * 2
+    assert found[2]["status"] == "ok" and found[2]["token_ids"]
+    assert "prompt p1 skipped: empty prompt" in caplog.text
+
+
 def test_case_63_a_second_run_gives_the_same_data(monkeypatch, folder, tmp_path):
     first = run_generate(monkeypatch, folder, tmp_path / "a.parquet")
     second = run_generate(monkeypatch, folder, tmp_path / "b.parquet")
@@ -159,9 +183,30 @@ def test_imported_ids_take_the_place_of_generated_ones(monkeypatch, folder, tmp_
     condition = records.condition(path)
     assert (condition["engine"], condition["retokenized"]) == ("imported", False)
     assert "dtype" not in condition
+    provenance = records.provenance(path)
+    assert (provenance["prompts_differ"], provenance["trajectories_skipped"]) == (0, 0)
     own = run_score(monkeypatch, folder, tmp_path / "a.parquet", tmp_path / "own.parquet")
     found = run_score(monkeypatch, folder, path, tmp_path / "scores.parquet")
     assert found.to_pylist() == own.to_pylist()
+
+
+def test_imported_prompts_are_compared_with_the_experiments_template(
+    monkeypatch, folder, tmp_path, caplog
+):
+    dump = tmp_path / "dump.jsonl"
+    own = run_generate(monkeypatch, folder, tmp_path / "a.parquet", samples=1).to_pylist()
+    own[1]["prompt_token_ids"].append(7)
+    keys = ("prompt_id", "prompt_token_ids", "token_ids")
+    dump.write_text("".join(json.dumps({k: row[k] for k in keys}) + "\n" for row in own))
+    settings = {key: GENERATE[key] for key in ("domain", "mode", "law", "budget", "template")}
+    files = {"model": folder / "target/model.json", "trajectories": dump}
+    files |= {"prompts": folder / "prompts.parquet", "output": tmp_path / "i.parquet"}
+    run(monkeypatch, import_trajectories, settings | {"samples": 1}, **files)
+    assert records.provenance(tmp_path / "i.parquet")["prompts_differ"] == 1
+    assert "1 prompts are not what the experiment's template renders, first p1" in caplog.text
+    raw = settings | {"samples": 1, "template": {"chat_template": False}}
+    run(monkeypatch, import_trajectories, raw, **files)
+    assert records.provenance(tmp_path / "i.parquet")["prompts_differ"] == 3
 
 
 def test_prompt_lookup_in_a_group_is_left_to_its_own_proposer(
