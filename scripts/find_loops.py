@@ -11,6 +11,7 @@ from draftscope.checkpoints import load_tokenizer
 from draftscope.errors import UserError, command, json_argument
 from draftscope.loops import MAX_PERIOD, MIN_REPEATS, MIN_SPAN, loop_row
 from draftscope.progress import progress
+from draftscope.shards import require_complete
 
 log = logging.getLogger("find_loops")
 DEFAULTS = {"max_period": MAX_PERIOD, "min_repeats": MIN_REPEATS, "min_span": MIN_SPAN}
@@ -24,6 +25,12 @@ def main() -> None:
         help=f"JSON text or file: thresholds in tokens, by default {json.dumps(DEFAULTS)}",
     )
     parser.add_argument("--trajectories", nargs="+", required=True, help="the shards of a mode")
+    parser.add_argument(
+        "--prompts",
+        nargs="+",
+        help="Parquet of schema prompts, one file a shard of --trajectories in the same order: a shard "
+        "that lacks a prompt is refused",
+    )
     parser.add_argument("--model", required=True, help="model.json of the target, for its tokens")
     parser.add_argument("--output", required=True, help="loops file to write (Parquet)")
     arguments = parser.parse_args()
@@ -36,6 +43,8 @@ def main() -> None:
         raise UserError(f"unknown loop setting {unknown[0]}; known are {', '.join(DEFAULTS)}")
     thresholds = DEFAULTS | settings
 
+    if arguments.prompts:
+        require_complete(arguments.trajectories, arguments.prompts)
     table = records.read_many(arguments.trajectories, "trajectories")
     columns = ["prompt_id", "sample", "status", "token_ids", "stop_reason", "stop_token_id"]
     texts = [row for row in table.select(columns).to_pylist() if row["status"] == "ok"]

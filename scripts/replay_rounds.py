@@ -18,6 +18,7 @@ from draftscope import records
 from draftscope.drafters.prompt_lookup import PromptLookup
 from draftscope.errors import UserError, command, json_argument
 from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
+from draftscope.shards import require_complete
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +39,20 @@ def main() -> None:
         "the registry of models), draft_lengths, law, seed",
     )
     parser.add_argument("--trajectories", required=True, nargs="+", help="Parquet shards")
+    parser.add_argument(
+        "--prompts",
+        nargs="+",
+        help="Parquet of schema prompts, one file a shard of --trajectories in the same order: a shard "
+        "that lacks a prompt is refused",
+    )
     parser.add_argument("--scores", nargs="+", default=[], help="Parquet shards, of a model draft")
     parser.add_argument("--rounds", required=True, help="Parquet file to write")
     parser.add_argument("--expected", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
 
+    if arguments.prompts:
+        require_complete(arguments.trajectories, arguments.prompts)
     trajectories = records.read_many(arguments.trajectories, "trajectories")
     condition = records.condition(trajectories)
     rule = "speculative_sampling" if settings["law"]["temperature"] > 0 else "greedy"
