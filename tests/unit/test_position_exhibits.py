@@ -111,7 +111,7 @@ def test_scripts_write_every_exhibit(study, tmp_path, monkeypatch):
     assert lookup["reason"].startswith("not defined")
     note = (tmp_path / "table1.md").read_text(encoding="utf-8")
     assert "13 of 16 prompts; left out 3 as loop problems, 0 with an empty half" in note
-    assert "left out (cut by the end of the text" in note
+    assert "is left out whatever it accepted" in note
     assert "over the 6 tests of this table" in note
     again = tmp_path / "again"
     call(monkeypatch, position_exhibits, *options(study), "--folder", again)
@@ -132,6 +132,32 @@ def test_table_columns_hold_the_statistics(study):
     shown = second[second["metric"] == "def1"]
     assert list(shown["difference_all"]) == list(whole["difference"])
     assert list(shown["published_all"]) == list(whole["published"])
+
+
+def test_the_rule_in_the_notes_gives_the_printed_counts(study):
+    """As a reader would recompute them from the files, from the notes alone."""
+    note = " ".join(tables.paired_halves(frame(study, "paired"), **PROTOCOL).notes)
+    assert "offered = gamma = 5" in note and "start + 5 <= n" in note
+    assert "full rounds only" not in note
+    for mode in ("greedy", "sample"):
+        folder = next((study / "same" / mode).glob("**/*rounds*")).parent
+        rounds = records.read(folder / "rounds.parquet", "rounds").to_pandas()
+        loops = records.read(folder / "loops.parquet", "loops").to_pandas()
+        joined = rounds[rounds["draft_length"] == 5].merge(
+            loops[~loops["loop_problem"]], on=["prompt_id", "sample"]
+        )
+        ended = joined.groupby(["prompt_id", "sample"])["end"].transform(lambda e: "eos" in set(e))
+        late = joined["start"] + 5 > joined["tokens"]
+        counted = joined[(joined["offered"] == 5) & ~(ended & late)]
+        assert (joined["offered"] == 5).sum() > len(counted)  # the second part of the rule matters
+        row = frame(study, "paired").query(
+            f"label == 'same' and mode == '{mode}' and metric == 'def1' "
+            "and subset == 'loops_removed'"
+        )
+        assert (row["full_rounds"].item(), row["cut_rounds"].item()) == (
+            len(counted),
+            len(joined) - len(counted),
+        )
 
 
 def test_several_domains_are_named_in_the_rows(study):
@@ -307,3 +333,16 @@ def test_published_temperature_chooses_the_mode(study):
     run = PUBLISHED | {"modes": {"greedy": 0.0, "sample": 1.0, "warm": 0.6}}
     chosen = Measurements(frames, "math", run, PUBLISHED)
     assert chosen.modes == {"greedy": "greedy", "sample": "warm"}
+    assert chosen.differences([], ["greedy", "sample"]) == ""
+    neither = Measurements(
+        frames, "math", run | {"modes": {"greedy": 0.0, "sample": 1.0, "warm": 0.9}}, PUBLISHED
+    )
+    assert neither.modes["sample"] == "sample"
+    rows = by_key(neither.rows(published.load(CELLS)))
+    cell = rows["Table 1", "same/sample", "def1 difference"]
+    assert cell["condition_note"] == (
+        "sample temperature 1.0, published 0.6; of several modes for sample the first, sample, "
+        "not warm"
+    )
+    assert not cell["condition_matches"]
+    assert rows["Table 1", "same/greedy", "def1 difference"]["condition_note"] == ""

@@ -39,16 +39,21 @@ class Measurements:
     ) -> None:
         self.run, self.published = run, published
         self.frames = {name: frame[frame["domain"] == domain] for name, frame in frames.items()}
-        self.modes = self._modes(self.frames["paired"])
+        self.eligible = self._eligible(self.frames["paired"])
+        self.modes = {decoding: modes[0] for decoding, modes in self.eligible.items()}
 
-    def _modes(self, paired: pd.DataFrame) -> dict[str, str]:
-        """Which mode stands for greedy and which for sampling: the published temperature's."""
-        modes: dict[str, str] = {}
-        for decoding, mode in zip(paired["decoding"], paired["mode"], strict=True):
+    def _eligible(self, paired: pd.DataFrame) -> dict[str, list[str]]:
+        """Which modes can stand for greedy and which for sampling; the first of them does.
+
+        Those of the published temperature, or all where none has it.
+        """
+        eligible = {}
+        for decoding, rows in paired.groupby("decoding", sort=False):
             wanted = self.published.get("modes", {}).get(decoding)
-            if decoding not in modes or self.run.get("modes", {}).get(mode) == wanted:
-                modes[decoding] = mode
-        return modes
+            modes = list(dict.fromkeys(rows["mode"]))
+            fitting = [m for m in modes if self.run.get("modes", {}).get(m) == wanted]
+            eligible[decoding] = fitting or modes
+        return eligible
 
     def rows(self, cells: Mapping[tuple[str, str, str], Any]) -> list[dict[str, Any]]:
         """One row of schema `measurements` a published cell.
@@ -97,6 +102,10 @@ class Measurements:
             theirs = self.published.get("modes", {}).get(decoding)
             if ours != theirs:
                 notes.append(f"{decoding} temperature {_say(ours)}, published {_say(theirs)}")
+            several = self.eligible.get(decoding, [])
+            if len(several) > 1:
+                others = ", ".join(several[1:])
+                notes.append(f"of several modes for {decoding} the first, {mode}, not {others}")
         return "; ".join(notes)
 
     def _find(self, exhibit: str, row: str, column: str) -> dict[str, Any]:

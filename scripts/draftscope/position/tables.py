@@ -58,9 +58,10 @@ def paired_halves(
         METRIC_NOTE,
         (
             "Difference: second minus first half of the generated tokens within each prompt, prompts "
-            "weighted equally, full rounds only. Ties are prompts with no difference; they enter the "
-            "mean and are dropped by the exact two-sided sign test."
+            "weighted equally. Ties are prompts with no difference; they enter the mean and are dropped "
+            "by the exact two-sided sign test."
         ),
+        _full_rounds(draft_length),
         (
             f"Intervals: {confidence:.0%}, prompts resampled {resamples:,} times; lower and upper: "
             f"{_methods(rows, method)}; as published: percentile bootstrap, cut rounds counted as "
@@ -79,13 +80,24 @@ def paired_halves(
     return Table(frame, caption, notes, formats, headers)
 
 
+def _full_rounds(draft_length: int) -> str:
+    """The rule by which rounds count: see `statistics.observations`."""
+    return (
+        f"Full rounds: a round counts if it was offered {draft_length} drafts (offered = gamma = "
+        f"{draft_length}) and, in a text of n tokens that ended with an end-of-text token, starts at a "
+        f"position (from 0) with start + {draft_length} <= n. In such a text a round with start + "
+        f"{draft_length} > n is left out whatever it accepted: of these rounds only failures would "
+        "stay full, since an accepted end of text shortens the offer. The rounds left out are the "
+        "others, and all rounds count in the columns as published."
+    )
+
+
 def _left_out(row: Mapping) -> str:
     name = _name(row)
     if not row["prompts"] and not row["full_rounds"] and row["metric"] != "def1":
         return f"{name}, {row['metric']}: {row['reason']}."
     observed = (
-        f"{row['full_rounds']:,} full rounds used, {row['cut_rounds']:,} left out (cut by the end of "
-        "the text, or offered fewer drafts)"
+        f"{row['full_rounds']:,} full rounds used, {row['cut_rounds']:,} rounds left out"
         if row["metric"] == "def1"
         else f"{row['positions']:,} positions used"
     )
@@ -154,7 +166,11 @@ def pooled_halves(
             f"fixed, {_methods(pooled, method)}. The published pooled differences have no interval. "
             "As published: cut rounds counted as full ones."
         ),
-        "Cut: each text up to where its repetition starts, no prompt left out.",
+        _full_rounds(draft_length),
+        (
+            f"Cut: each text up to where its repetition starts, no prompt left out; def1 then counts "
+            f"full rounds with start + {draft_length} <= that position."
+        ),
         *(
             f"{_name(row)}, {row['metric']}: "
             f"{_split(row['split'])}, "
