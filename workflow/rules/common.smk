@@ -122,6 +122,13 @@ def data_of(domain):
     return row["repository"] if row["source"] == "hub" else domain
 
 
+def all_prompt_shards(domain):
+    return [
+        RESULTS / "prompts" / domain / f"{shard}.parquet"
+        for shard in EXPERIMENT.shards(domain)
+    ]
+
+
 def trajectory_shards(target, domain, mode):
     return [
         RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"

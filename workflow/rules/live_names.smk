@@ -54,10 +54,7 @@ def live_run(run, pair, mode):
 def prompt_shards(domain, prompts):
     """The shards that hold the first prompts of a domain."""
     count = -(-prompts // EXPERIMENT.settings.shard_size)
-    return [
-        RESULTS / "prompts" / domain / f"{shard}.parquet"
-        for shard in EXPERIMENT.shards(domain)[:count]
-    ]
+    return all_prompt_shards(domain)[:count]
 
 
 def live_files(name):

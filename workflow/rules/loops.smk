@@ -7,6 +7,7 @@ rule find_loops:
     input:
         code=sources("find_loops.py"),
         trajectories=lambda wildcards: trajectory_shards(**wildcards),
+        prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
         model=RESULTS / "models/{target}/model.json",
     output:
         RESULTS / "loops/{target}/{domain}/{mode}.parquet",
@@ -18,4 +19,4 @@ rule find_loops:
         settings=as_json(**block(EXPERIMENT.settings.loops)),
     shell:
         "python scripts/find_loops.py --settings {params.settings:q} --model {input.model:q}"
-        " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
+        " --trajectories {input.trajectories:q} --prompts {input.prompts:q} --output {output:q} 2> {log:q}"

@@ -12,6 +12,7 @@ rule replay_rounds:
             wildcards.domain,
             wildcards.mode,
         ),
+        prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
         scores=lambda wildcards: score_shards(**wildcards),
     output:
         rounds=RESULTS / "rounds/{pair}/{domain}/{mode}.parquet",
@@ -38,5 +39,5 @@ rule replay_rounds:
         ),
     shell:
         "python scripts/replay_rounds.py --settings {params.settings:q}"
-        " --trajectories {input.trajectories:q} {params.scores:q}"
+        " --trajectories {input.trajectories:q} --prompts {input.prompts:q} {params.scores:q}"
         " --rounds {output.rounds:q} --expected {output.expected:q} 2> {log:q}"
