@@ -210,11 +210,40 @@ def test_the_summary_says_what_the_intervals_say(results):
 
 def test_counts_skips_and_what_is_missing_are_listed(results):
     text = Page(build(results)).text
-    assert "1 in chat, greedy (big): prompt is empty" in text
+    assert "prompt is empty: 1 prompt (1 trajectory) in chat, greedy (big): p1" in text
     assert "Speed." in text
     assert "position: 76 published numbers, outside what this experiment measures" in text
     assert "seed 7" in text and "chat_template yes" in text
     assert "log_p" in text and "scorecard.csv" in text
+
+
+def test_case_20_skipped_prompts_are_counted_once_and_named(tmp_path):
+    paths = []
+    for mode in ("greedy", "sample"):
+        rows = [trajectory(n, "skipped", "empty prompt") for n in range(7)]
+        rows += [
+            trajectory(n, "skipped", f"its {500 + n} tokens fill the model's context")
+            for n in (8, 9)
+        ]
+        rows += [rows[0] | {"sample": 1}]
+        paths.append(tmp_path / f"{mode}.parquet")
+        records.write(paths[-1], rows, "trajectories", condition("math", mode))
+    text = Page(report.build({}, [], None, None, paths)).text
+    assert (
+        "empty prompt: 7 prompts (16 trajectories) in math, greedy, sample (big): "
+        "p0 , p1 , p2 , p3 , p4 and 2 more"
+    ) in text
+    assert (
+        "its N tokens fill the model's context: 2 prompts (4 trajectories) in math, greedy, "
+        "sample (big): p8 , p9"
+    ) in text
+    assert (
+        "0 trajectories with 0 generated tokens in 1 domain and 2 decoding modes; 9 prompts "
+        "skipped (20 trajectories): empty prompt; its N tokens fill the model's context."
+    ) in text
+    only = trajectory(1, "skipped", "its 501 tokens fill the model's context")
+    records.write(paths[0], [only], "trajectories", condition("math", "greedy"))
+    assert "its 501 tokens fill" in Page(report.build({}, [], None, None, paths[:1])).text
 
 
 def test_an_interval_is_shown_behind_its_number():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +17,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 import jinja2
-import pyarrow.compute as pc
 
 from draftscope import records, schemas
 from draftscope.errors import UserError
-from draftscope.exhibits import scorecard, summary, tables, viewer
+from draftscope.exhibits import coverage, scorecard, summary, tables, viewer
 from draftscope.exhibits.scorecard import AS_PUBLISHED
 
 TEMPLATES = Path(__file__).with_name("templates")
 CHOICE = "choice"
 _DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 # Who ran it where is recorded in the files; the report tells how it was computed.
-_PROVENANCE = ("commit", "python", "packages", "seed", "device")
+_PROVENANCE = ("commit", "python", "packages", "seed", "device", "prompts_differ")
+_PROVENANCE += ("texts_cut_to_budget",)
 _ROLE_CLASSES = {
     viewer.ACCEPTED: "accepted",
     viewer.CORRECTION: "correction",
@@ -120,44 +119,6 @@ def figure(path: Path) -> Exhibit:
     )
 
 
-def counts(paths: Sequence[str | Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What was generated and what was skipped.
-
-    Returns:
-        One row a target, domain and mode with prompts, skipped, tokens, ended (by end of text)
-        and cut (by budget or context); and one row a group and reason of skipping.
-    """
-    groups: dict[tuple[str, str, str], Counter[str]] = {}
-    reasons: Counter[tuple[str, ...]] = Counter()
-    for path in paths:
-        table = records.read(path, "trajectories")
-        condition = records.condition(table)
-        group = tuple(str(condition.get(key) or "") for key in ("target", "domain", "mode"))
-        total = groups.setdefault(group, Counter())
-        kept = table.filter(pc.equal(table["status"], "ok"))
-        total["prompts"] += kept.num_rows
-        total["skipped"] += table.num_rows - kept.num_rows
-        total["tokens"] += pc.sum(pc.list_value_length(kept["token_ids"])).as_py() or 0
-        stops = Counter(kept["stop_reason"].to_pylist())
-        total["ended"] += stops["eos"]
-        total["cut"] += kept.num_rows - stops["eos"]
-        skipped = table.filter(pc.equal(table["status"], "skipped"))
-        for reason in skipped["reason"].to_pylist():
-            reasons[*group, reason or "no reason recorded"] += 1
-    names = ("target", "domain", "mode")
-    fields = ("prompts", "skipped", "tokens", "ended", "cut")
-    return (
-        [
-            dict(zip(names, group, strict=True)) | {field: total[field] for field in fields}
-            for group, total in groups.items()
-        ],
-        [
-            dict(zip((*names, "reason"), key, strict=True)) | {"prompts": number}
-            for key, number in reasons.items()
-        ],
-    )
-
-
 def settings_in_common(values: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """Each key with its distinct values as text, those with one value first."""
     found: dict[str, dict[str, None]] = {}
@@ -200,7 +161,7 @@ def build(
     studies = [name for name in titles if name in shown]
     studies += [name for name in shown if name not in titles]
     card = tables.read_table(scorecard_path) if scorecard_path else None
-    generated, skipped = counts(trajectory_paths)
+    generated, skipped = coverage.counts(trajectory_paths)
     groups = _viewer_groups(viewer_path) if viewer_path else []
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -210,6 +171,7 @@ def build(
         lstrip_blocks=True,
     )
     environment.filters["number"] = lambda value: f"{value:,}"
+    environment.filters["plural"] = summary.plural
     conditions = [records.condition(path) for path in (*trajectory_paths, *rounds_paths)]
     provenance = [records.provenance(path) for path in (*trajectory_paths, *rounds_paths)]
     return environment.get_template("report.html.jinja").render(
@@ -221,7 +183,7 @@ def build(
         choice_title=titles.get(CHOICE, "Which draft, which draft length"),
         generated=generated,
         skipped=skipped,
-        coverage=summary.coverage(generated) if generated else "",
+        coverage=summary.coverage(generated, skipped) if generated else "",
         headlines=_headlines(card, _choices(exhibit_paths), settings.get("headline", {})),
         verdicts=[] if card is None else summary.verdicts(card),
         card=[] if card is None else _card_rows(card),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -27,7 +28,8 @@ ALL_TEXT = "all"
 
 def plural(number: int, noun: str) -> str:
     """A count with its noun: 1 prompt, 2 prompts."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
 
 
 def direction(value: float, lower: float | None, upper: float | None, turn: float = 0.0) -> str:
@@ -41,19 +43,24 @@ def direction(value: float, lower: float | None, upper: float | None, turn: floa
     return f"cannot be told from {turn:g} at this size"
 
 
-def coverage(rows: Sequence[Mapping[str, object]]) -> str:
-    """What was generated: rows are counts a target, domain and mode, as `report.counts` makes."""
-    total = {key: sum(int(row[key]) for row in rows) for key in ("prompts", "skipped", "tokens")}
+def coverage(rows: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What was generated and what was skipped: the rows that `coverage.counts` makes."""
+    total = {key: sum(int(row[key]) for row in rows) for key in ("trajectories", "tokens")}
     domains = len({row["domain"] for row in rows})
     modes = len({row["mode"] for row in rows})
     text = (
-        f"{plural(total['prompts'], 'trajectory').replace('trajectorys', 'trajectories')} with "
+        f"{plural(total['trajectories'], 'trajectory')} with "
         f"{plural(total['tokens'], 'generated token')} in {plural(domains, 'domain')} and "
         f"{plural(modes, 'decoding mode')}"
     )
-    if total["skipped"]:
-        return f"{text}; {plural(total['skipped'], 'prompt')} skipped."
-    return f"{text}; no prompt was skipped."
+    if not skipped:
+        return f"{text}; no prompt was skipped."
+    prompts, trajectories = (sum(r[key] for r in skipped) for key in ("prompts", "trajectories"))
+    reasons = "; ".join(dict.fromkeys(row["reason"] for row in skipped))
+    return (
+        f"{text}; {plural(prompts, 'prompt')} skipped ({plural(trajectories, 'trajectory')}): "
+        f"{reasons}."
+    )
 
 
 def verdicts(card: pd.DataFrame) -> list[str]:
