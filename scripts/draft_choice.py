@@ -66,9 +66,12 @@ def main() -> None:
     folder = Path(arguments.folder)
     protocol = {key: settings[key] for key in ("confidence", "resamples", "method")}
     protocol["negligible"] = chosen.negligible
+    without_text = analysis.without_text(candidates, rows)
+    for target, domain, mode in without_text:
+        log.warning("%s, %s, %s: %s", target, domain, mode, analysis.SKIPPED)
     for name, table in (
-        ("choice", tables.best(frame, **protocol)),
-        ("choice_all", tables.candidates(frame, **protocol)),
+        ("choice", tables.best(frame, **protocol, without_text=without_text)),
+        ("choice_all", tables.candidates(frame, **protocol, without_text=without_text)),
     ):
         table.write(folder / name)
     with figures.style():
@@ -76,7 +79,9 @@ def main() -> None:
             ("figure1", "acceptance_length", "Figure 1. Acceptance length by draft length"),
             ("figure2", "speedup", "Figure 2. Predicted speedup by draft length"),
         ):
-            drawn = by_draft_length(frame, value, confidence=settings["confidence"])
+            drawn = by_draft_length(
+                frame, value, confidence=settings["confidence"], without_text=without_text
+            )
             figures.save(drawn, folder / name, title)
     log.info("%d candidates compared", len(rows))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections import Counter
 from typing import Any
 
 from draftscope.errors import UserError, command, json_argument
@@ -53,7 +54,8 @@ def main() -> None:
             shown |= {"rule": condition.get("rule"), "law": condition.get("law")}
             groups.append(shown | {"draft_length": settings["draft_length"], "views": views})
         else:
-            log.warning("%s has no rounds at draft length %s", path, settings["draft_length"])
+            wanted = settings["draft_length"]
+            log.warning("%s has no rounds at draft length %s%s", path, wanted, _why(texts[key]))
     records.write_json(arguments.output, {"groups": groups})
 
 
@@ -102,6 +104,21 @@ def _views(
         viewer.view(tokenizer, row, mine, scored.get(key), settings["tokens"])
         for key, (row, mine) in chosen.items()
     ]
+
+
+def _why(texts: list[str]) -> str:
+    """Why there is nothing to show, if it is that every prompt was skipped."""
+    from draftscope import records
+
+    reasons: Counter[str] = Counter()
+    for path in texts:
+        table = records.read(path, "trajectories").select(["status", "reason"])
+        for row in table.to_pylist():
+            if row["status"] == "ok":
+                return ""
+            reasons[row["reason"] or "no reason recorded"] += 1
+    listed = [f"{reason} ({number})" for reason, number in reasons.most_common(3)]
+    return f": every prompt was skipped: {', '.join(listed)}"
 
 
 def _of(table: Any, row: dict[str, Any]) -> Any:

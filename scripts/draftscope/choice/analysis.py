@@ -26,6 +26,7 @@ from draftscope.statistics.paired import paired_difference
 SUBSETS = ("all", "loops_removed")
 SUMS = ("tokens", "expected_rounds", "expected_accepted", "expected_offered")
 NO_TEXT = "no prompt with text"
+SKIPPED = "no prompt has text: all were skipped"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Settings:
 def compare(candidates: Sequence[Candidate], settings: Settings) -> list[dict[str, Any]]:
     """Rows of schema choice, by target, domain and mode in the order given, then by rank.
 
+    A domain and mode of which every prompt was skipped has no rows; see `without_text`.
+
     Raises:
         UserError: no cost ratio for a draft, a cost that is not possible, files of different
             prompts, conditions or texts.
@@ -91,6 +94,15 @@ def compare(candidates: Sequence[Candidate], settings: Settings) -> list[dict[st
             if row["separation"] != "best":
                 row["separation"] = _separation(row, 1 - settings.confidence, settings.negligible)
     return rows
+
+
+def without_text(
+    candidates: Sequence[Candidate], rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str]]:
+    """Target, domain and mode of those that have no rows, in the order of the candidates."""
+    named = dict.fromkeys((each.target, each.domain, each.mode) for each in candidates)
+    there = {(row["target"], row["domain"], row["mode"]) for row in rows}
+    return [key for key in named if key not in there]
 
 
 def _sums(members: Sequence[Candidate]) -> pd.DataFrame:
@@ -140,6 +152,8 @@ def _ranked(
     used = joined if subset == "all" else joined[~joined["loop_problem"]]
     used = used[used["tokens"] > 0]
     settings_of = sorted(set(zip(joined["place"], joined["draft_length"], strict=True)))
+    if not settings_of:
+        return []
     by_prompt = used.groupby(["prompt_id", "place", "draft_length"])[list(SUMS)].sum()
     wide = by_prompt.unstack(["place", "draft_length"])
     tokens, rounds, accepted, offered = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
 
+from draftscope.choice.analysis import SKIPPED
 from draftscope.exhibits import figures
 from draftscope.exhibits.figures import Series, series, where
 
@@ -22,16 +25,26 @@ MEANING = {
 }
 
 
-def by_draft_length(frame: pd.DataFrame, value: str, *, confidence: float) -> plt.Figure:
+def by_draft_length(
+    frame: pd.DataFrame,
+    value: str,
+    *,
+    confidence: float,
+    without_text: Sequence[tuple[str, str, str]] = (),
+) -> plt.Figure:
     """A value against draft length; a ring marks the best predicted speedup.
 
     Args:
         frame: schema choice, as a frame; the rows of all text are drawn.
         value: acceptance_length or speedup.
+        without_text: target, domain and mode of which every prompt was skipped: an empty panel.
     """
     rows = frame[frame["subset"] == "all"]
-    domains = list(dict.fromkeys(rows["domain"])) or ["no domain"]
-    blocks = list(dict.fromkeys(zip(rows["target"], rows["mode"], strict=True))) or [("", "")]
+    domains = [*rows["domain"], *(domain for _, domain, _ in without_text)]
+    domains = list(dict.fromkeys(domains)) or ["no domain"]
+    blocks = [*zip(rows["target"], rows["mode"], strict=True)]
+    blocks += [(target, mode) for target, _, mode in without_text]
+    blocks = list(dict.fromkeys(blocks)) or [("", "")]
     looks = series(list(dict.fromkeys(frame["draft"])))
     figure, axes = plt.subplots(
         len(blocks),
@@ -40,11 +53,12 @@ def by_draft_length(frame: pd.DataFrame, value: str, *, confidence: float) -> pl
         squeeze=False,
         sharey=True,
     )
-    several = rows["target"].nunique() > 1
+    several = len({target for target, _ in blocks}) > 1
     for line, (target, mode) in zip(axes, blocks, strict=True):
         for axis, domain in zip(line, domains, strict=True):
             chosen = where(rows, target=target, mode=mode, domain=domain)
-            _panel(axis, chosen, looks, value)
+            skipped = (target, domain, mode) in without_text
+            _panel(axis, chosen, looks, value, SKIPPED if skipped else "no candidate")
             axis.set_title(", ".join(filter(None, (domain, mode, target if several else ""))))
         line[0].set_ylabel(LABEL[value], fontsize=8)
     for axis in axes[-1]:
@@ -70,10 +84,12 @@ def by_draft_length(frame: pd.DataFrame, value: str, *, confidence: float) -> pl
     return figure
 
 
-def _panel(axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series], value: str) -> None:
+def _panel(
+    axis: plt.Axes, rows: pd.DataFrame, looks: dict[str, Series], value: str, absent: str
+) -> None:
     if rows[value].notna().sum() == 0:
         reasons = rows["reason"].dropna()
-        figures.empty(axis, str(reasons.iloc[0]) if len(reasons) else "no candidate")
+        figures.empty(axis, str(reasons.iloc[0]) if len(reasons) else absent)
         return
     lengths = sorted(rows["draft_length"].unique())
     # Intervals of drafts at one length must not cover each other.

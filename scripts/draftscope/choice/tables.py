@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from draftscope.choice.analysis import SKIPPED
 from draftscope.exhibits.captioned import METHODS, Table
 
 TEXT_OF = {"all": "all", "loops_removed": "loops removed"}
@@ -13,12 +15,19 @@ PLAIN = "Speed is predicted, not timed"
 
 
 def best(
-    frame: pd.DataFrame, *, confidence: float, resamples: int, method: str, negligible: float
+    frame: pd.DataFrame,
+    *,
+    confidence: float,
+    resamples: int,
+    method: str,
+    negligible: float,
+    without_text: Sequence[tuple[str, str, str]] = (),
 ) -> Table:
     """The best candidate of each domain, mode and subset, with its runner-up.
 
     Args:
         frame: schema choice, as a frame.
+        without_text: target, domain and mode of which every prompt was skipped.
     """
     several = frame["target"].nunique() > 1
     rows = []
@@ -66,13 +75,20 @@ def best(
             "Against plain decoding: faster or slower when the interval of the predicted speedup "
             "excludes 1."
         ),
+        *_missing(without_text),
     ]
     caption = f"Best draft and draft length by domain and decoding mode. {PLAIN}{_target(frame)}"
     return Table(table, caption, notes, _FORMATS, _HEADERS)
 
 
 def candidates(
-    frame: pd.DataFrame, *, confidence: float, resamples: int, method: str, negligible: float
+    frame: pd.DataFrame,
+    *,
+    confidence: float,
+    resamples: int,
+    method: str,
+    negligible: float,
+    without_text: Sequence[tuple[str, str, str]] = (),
 ) -> Table:
     """Every draft and draft length on all text, best first within a domain and mode."""
     several = frame["target"].nunique() > 1
@@ -91,6 +107,7 @@ def candidates(
             "by interval and by adjusted sign test, negligible when the interval of the difference is "
             f"within {negligible:.1%} of the best's predicted speedup."
         ),
+        *_missing(without_text),
     ]
     caption = f"All drafts and draft lengths, by predicted speedup. {PLAIN}{_target(frame)}"
     formats = {name: text for name, text in _FORMATS.items() if name in table.columns}
@@ -169,6 +186,13 @@ def _notes(frame: pd.DataFrame, confidence: float, resamples: int, method: str) 
             f"({METHODS[method]})."
         ),
         f"Prompts left out as loop problems: {', '.join(lost) or 'none'}.",
+    ]
+
+
+def _missing(without_text: Sequence[tuple[str, str, str]]) -> list[str]:
+    return [
+        f"No row for {domain}/{mode} (target {target}): {SKIPPED}. The trajectories say why."
+        for target, domain, mode in without_text
     ]
 
 

@@ -27,6 +27,7 @@ from draftscope.statistics.observations import Observations, exclude_loops
 
 PAIRED_METRICS = ("def1", "alpha")
 NO_SCORES = "not defined: the draft has no distribution at each position"
+NO_TEXT = "no prompt has text: all were skipped"
 NO_HALVES = "no prompt has a value in both halves"
 _EXCLUDE = {"loops_removed": "problems", "spans_cut": "spans"}
 Rows = dict[str, list[dict[str, Any]]]
@@ -119,6 +120,9 @@ def measure(configuration: Configuration, settings: Settings) -> Rows:
             estimates = _Estimates(key, *(_subset(each, loops, subset) for each in pair), settings)
             for schema, added in estimates.rows(loops).items():
                 rows.setdefault(schema, []).extend(added)
+    if not loops.num_rows:  # whatever else a statistic says of nothing, this is why
+        for row in (row for added in rows.values() for row in added):
+            row["reason"] = NO_TEXT
     return rows
 
 

@@ -94,7 +94,8 @@ def _full_rounds(draft_length: int) -> str:
 
 def _left_out(row: Mapping) -> str:
     name = _name(row)
-    if not row["prompts"] and not row["full_rounds"] and row["metric"] != "def1":
+    undefined = not row["prompts"] and not row["full_rounds"] and row["metric"] != "def1"
+    if undefined or not row["prompts_total"]:
         return f"{name}, {row['metric']}: {row['reason']}."
     observed = (
         f"{row['full_rounds']:,} full rounds used, {row['cut_rounds']:,} rounds left out"
