@@ -30,7 +30,7 @@ def main() -> None:
 
     share_cores()
     runtime.prepare(settings["threads"])
-    import draftscope.lossless.schemas  # noqa: F401  (registers the schema of live texts)
+    import draftscope.lossless.live_schemas  # noqa: F401  (registers the schema of live texts)
     from draftscope import models, records
     from draftscope.drafters.model import TextDraft
     from draftscope.drafters.prompt_lookup import PromptLookup

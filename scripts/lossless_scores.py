@@ -29,7 +29,7 @@ def main() -> None:
 
     share_cores()
     runtime.prepare(settings["threads"])
-    import draftscope.lossless.schemas  # noqa: F401
+    import draftscope.lossless.live_schemas  # noqa: F401
     from draftscope import models, records
     from draftscope.lossless.decoding import distinct_texts
     from draftscope.models.vocabulary import align

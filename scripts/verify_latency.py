@@ -25,7 +25,7 @@ def main() -> None:
 
     share_cores()
     runtime.prepare(settings["threads"])
-    import draftscope.lossless.schemas  # noqa: F401
+    import draftscope.lossless.live_schemas  # noqa: F401
     from draftscope import models, records
     from draftscope.live.model import open_decoder
     from draftscope.lossless.latency import pass_times
