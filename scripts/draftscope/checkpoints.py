@@ -11,6 +11,7 @@ from typing import Any
 from draftscope.errors import UserError
 
 CONVERTED = "weights"  # folder of converted files, beside the record
+READ_SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 
 
 def read_record(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
@@ -77,6 +78,48 @@ def _cached(record: Mapping[str, Any]) -> Path:
             "to the cache it was fetched into, or delete its model.json and run again"
         ) from None
     return Path(path)
+
+
+def local_files(path: str | Path) -> list[Path]:
+    """Files of a checkpoint folder that loading may read: configuration, tokenizer, safetensors.
+
+    Returns:
+        Paths sorted by name; an empty list when there is no such folder.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return []
+    return sorted(
+        file
+        for file in path.iterdir()
+        if file.suffix in READ_SUFFIXES and file.name != "model.json" and file.is_file()
+    )
+
+
+def max_positions(record: Mapping[str, Any]) -> int | None:
+    """Longest text that a resolved model reads, in tokens; None where nothing bounds it.
+
+    Args:
+        record: as `read_record` returns it. One that lacks the value is answered from the
+            model's configuration.
+
+    Raises:
+        UserError: the record lacks the value and the model's files are gone.
+    """
+    if "max_positions" in record:
+        return record["max_positions"]
+    if record["kind"] == "prompt_lookup":
+        return None
+    if "base" in record:
+        return max_positions(base_of(record))
+    from transformers import AutoConfig
+
+    folder = folder_of(record)
+    if not (folder / "config.json").is_file():
+        raise UserError(f"model {record['name']}: {folder} lacks config.json")
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    # Configurations name it differently; transformers maps their names to this one.
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def load_tokenizer(source: Mapping[str, Any] | str | Path) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from draftscope.checkpoints import read_record
+from draftscope.checkpoints import max_positions, read_record
 from draftscope.errors import UserError
 from draftscope.models.loaded import LoadedModel, assemble, choose_device, choose_dtype
 from draftscope.records import write_json
@@ -66,6 +66,7 @@ def resolve(
     else:
         record = module.resolve(name, settings, folder)
     record = {"name": name, "kind": settings["kind"], **record}
+    record["max_positions"] = max_positions(record | {"location": str(folder)})
     write_json(folder / "model.json", record)
     return record | {"location": str(folder)}
 

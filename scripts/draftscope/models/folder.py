@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from draftscope.checkpoints import load_tokenizer
+from draftscope.checkpoints import load_tokenizer, local_files
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -176,31 +176,46 @@ def file_sha256(path: str | os.PathLike) -> str:
 
 
 def inventory(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
-    """Size in bytes and SHA-256 of every file of a checkpoint folder that loading may read."""
-    return {
-        file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
-        for file in sorted(Path(folder).iterdir())
-        if file.is_file()
-        and file.suffix in (".json", ".safetensors", ".jinja", ".txt", ".model")
-        and file.name != "model.json"
-    }
+    """Size in bytes, modification time and SHA-256 of every file that loading may read."""
+    found = {}
+    for path in local_files(folder):
+        status = path.stat()  # before it is read: a change meanwhile leaves another time
+        found[path.name] = {
+            "bytes": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "sha256": file_sha256(path),
+        }
+    return found
 
 
 def check_inventory(folder: Path, files: Mapping[str, Mapping[str, Any]], name: str) -> None:
-    """Check that the files of a record are still there, by size (hashing them again is slow).
+    """Check that a folder holds the files of a record, with the content they had.
+
+    Weights of the recorded size and modification time count as unchanged; with another time, as
+    a copied folder has, they are hashed. Everything else is small and always hashed.
 
     Raises:
-        UserError: names the first file that is missing or has another size.
+        UserError: names the first file that is missing, changed or new.
     """
+    again = "since it was resolved; delete its model.json and run again"
     for file, expected in files.items():
         path = folder / file
         if not path.is_file():
             raise UserError(f"model {name}: {path} is missing; delete its model.json and run again")
-        if path.stat().st_size != expected["bytes"]:
+        status = path.stat()
+        if status.st_size != expected["bytes"]:
             raise UserError(
-                f"model {name}: {path} has {path.stat().st_size} bytes, expected "
-                f"{expected['bytes']}; delete its model.json and run again"
+                f"model {name}: file {path} has changed {again} ({status.st_size} bytes, "
+                f"recorded {expected['bytes']})"
             )
+        same_time = status.st_mtime_ns == expected.get("mtime_ns")
+        if path.suffix == ".safetensors" and same_time:
+            continue
+        if file_sha256(path) != expected["sha256"]:
+            raise UserError(f"model {name}: file {path} has changed {again}")
+    new = [path for path in local_files(folder) if path.name not in files]
+    if new:
+        raise UserError(f"model {name}: file {new[0]} was added {again}")
 
 
 def digest(items: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ def load_weights(
     """Load from the recorded path.
 
     Raises:
-        UserError: a file is missing or has changed its size since it was resolved.
+        UserError: a file is missing, new or has changed since it was resolved.
     """
     path = folder_of(record)
     checkpoint.check_inventory(path, record["files"], record["name"])
