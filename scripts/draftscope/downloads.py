@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 from draftscope.errors import UserError
+
+# What git allows in no name of a branch, tag or commit.
+_NOT_A_REVISION = re.compile(r"[\s~^:?*\[\\\x00-\x1f\x7f]|\.\.|//|@\{|^[/-]|[/.]$|^$")
+
+
+def check_address(what: str, repository: object, revision: object) -> None:
+    """Check the forms of a repository id and a revision, before the hub is asked.
+
+    Args:
+        what: the model or domain, for the message.
+
+    Raises:
+        UserError: names the id or revision and the right form.
+    """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(repository)
+    except HFValidationError:
+        raise UserError(
+            f"{what}: {repository!r} is not a repository of the model hub; its form is "
+            "owner/name, both of letters, digits, '-', '_' and '.'"
+        ) from None
+    if not isinstance(revision, str) or _NOT_A_REVISION.search(revision):
+        raise UserError(
+            f"{what}: {revision!r} is not a revision of {repository}; give a commit (40 "
+            "hexadecimal digits, in quotes), a tag or a branch such as 'main'"
+        )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from draftscope.checkpoints import folder_of, load_tokenizer
-from draftscope.downloads import fetching
+from draftscope.downloads import check_address, fetching
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
 
@@ -26,11 +26,12 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
     """Fetch the files into the hub's cache and record the commit that the revision means.
 
     Raises:
-        UserError: hub unreachable and files not in the cache, no such model or revision,
-            no safetensors.
+        UserError: id or revision of the wrong form, hub unreachable and files not in the cache,
+            no such model or revision, no safetensors.
     """
     from huggingface_hub import snapshot_download
 
+    check_address(f"model {name}", settings["id"], settings["revision"])
     with fetching(f"model {name} ({settings['id']} at {settings['revision']})"):
         path = Path(
             snapshot_download(

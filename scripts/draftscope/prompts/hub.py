@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from draftscope.downloads import fetching
+from draftscope.downloads import check_address, fetching
 from draftscope.errors import UserError
 from draftscope.prompts.collecting import Item
 
@@ -20,11 +20,13 @@ def read(settings: Mapping[str, Any], first: int, last: int) -> list[Item]:
     """Rows first to last of the file (Parquet, or JSON lines).
 
     Raises:
-        UserError: hub unreachable, no such file, or no such field in it.
+        UserError: repository or revision of the wrong form, hub unreachable, no such file, or
+            no such field in it.
     """
     from huggingface_hub import hf_hub_download
 
     repository, revision, file = (settings[key] for key in ("repository", "revision", "file"))
+    check_address(f"domain {settings['domain']}", repository, revision)
     with fetching(f"domain {settings['domain']} ({file} of {repository} at {revision})"):
         path = hf_hub_download(repository, file, revision=revision, repo_type="dataset")
     # The cache names the folder of a snapshot after its commit, whatever the revision was.
