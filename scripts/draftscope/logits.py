@@ -41,8 +41,12 @@ def logits_of(loaded: LoadedModel, hidden: Tensor) -> Tensor:
     return logits
 
 
-def check_halves(loaded: LoadedModel) -> None:
+def check_halves(loaded: LoadedModel) -> bool:
     """Compare the two halves with the whole model on a short probe.
+
+    Returns:
+        False where the probe gave NaN or +inf, so that nothing could be compared; scoring then
+        finds and names the positions.
 
     Raises:
         UserError: they differ, so this architecture cannot be scored position by position.
@@ -52,9 +56,14 @@ def check_halves(loaded: LoadedModel) -> None:
         halves = logits_of(loaded, hidden_states(loaded, ids)).float()
         whole = loaded.model(input_ids=ids[None].to(loaded.model.device)).logits[0].float()
     whole = whole.to(halves.device)
+    # A logit of -inf masks an id, and two of them are equal; others cannot be compared.
+    if any(bool((torch.isnan(side) | (side == torch.inf)).any()) for side in (halves, whole)):
+        return False
+    spread = float(whole[torch.isfinite(whole)].std())
     tolerance = 1e-3 if loaded.dtype == "float32" else 5e-2
-    if not torch.allclose(halves, whole, rtol=tolerance, atol=tolerance * float(whole.std())):
+    if not torch.allclose(halves, whole, rtol=tolerance, atol=tolerance * spread):
         raise UserError(
             f"{loaded.name}: its logits are not its output layer applied to its hidden states; "
             f"{type(loaded.model).__name__} cannot be scored"
         )
+    return True

@@ -208,6 +208,56 @@ def test_case_33_nan_logits_stop_with_model_prompt_and_position(
         scored(target, [draft], sampled, LAWS, position_chunk=4)
 
 
+def damaged(folder, name):
+    """A draft or target of its own, for weights to be damaged."""
+    return load_tiny(tiny_model_folder(folder, seed=1, width=32, layers=1), name)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("side", ["target", "draft"])
+def test_case_33_damaged_weights_stop_with_model_prompt_and_position(
+    target, draft, sampled, tmp_path, side, value
+):
+    bad = damaged(tmp_path, f"bad {side}")
+    bad.model.lm_head.weight[40, 3] = value
+    pair = (bad, draft) if side == "target" else (target, bad)
+    where = f"in the logits of bad {side}: prompt p0, sample 0, generated position [01]$"
+    with pytest.raises(UserError, match=where):
+        scored(pair[0], [pair[1]], sampled, LAWS)
+
+
+def test_damage_that_only_the_start_up_check_meets_stops_too(target, sampled, tmp_path):
+    bad, probed = damaged(tmp_path, "bad"), 7
+    rows = [row for row in sampled if probed not in row["prompt_token_ids"] + row["token_ids"]]
+    assert rows and scored(target, [bad], rows, LAWS)
+    bad.model.model.embed_tokens.weight[probed] = float("nan")  # a weight that no text reads
+    with pytest.raises(UserError, match="NaN or .inf in the logits of bad .* weights are damaged"):
+        scored(target, [bad], rows, LAWS)
+
+
+def test_a_masked_id_does_not_stop_the_start_up_check(target, monkeypatch):
+    head = target.model.lm_head.forward
+
+    def masking(hidden):
+        return head(hidden).index_fill(-1, torch.tensor([300]), -torch.inf)
+
+    monkeypatch.setattr(target.model.lm_head, "forward", masking)
+    assert logits.check_halves(target)
+
+
+def test_sums_over_a_wide_vocabulary_lose_little():
+    generator = torch.Generator().manual_seed(0)
+    raw = 4 * torch.randn(2, 8, 49152, generator=generator)
+    log_p, log_q = torch.log_softmax(raw, -1)
+    exact_p, exact_q = torch.log_softmax(raw.double(), -1)
+    entropy = -(exact_p.exp() * exact_p).sum(-1)
+    kl = (exact_p.exp() * (exact_p - exact_q)).sum(-1)
+    p = log_p.exp()
+    pairs = ((-scoring._expected(p, log_p), entropy), (scoring._expected(p, log_p - log_q), kl))
+    for found, exact in pairs:
+        assert (found / exact - 1).abs().max() < 1e-5
+
+
 def test_a_model_without_a_distribution_and_a_missing_law_are_refused(target, draft, sampled):
     lookup = SimpleNamespace(name="lookup", kind="prompt_lookup", model=None)
     with pytest.raises(UserError, match="lookup .prompt_lookup. has no distribution"):
@@ -229,7 +279,7 @@ def test_texts_that_a_model_cannot_read_are_refused(target, draft, sampled):
 
 def test_an_architecture_whose_head_does_more_is_refused(target, monkeypatch):
     head = target.model.lm_head
-    logits.check_halves(target)
+    assert logits.check_halves(target)
     monkeypatch.setattr(type(target.model), "get_output_embeddings", lambda self: twice)
 
     class Twice(torch.nn.Linear):
