@@ -125,14 +125,21 @@ def test_unchanged_weights_are_not_read_twice(tmp_path, hashed):
     assert "model.safetensors" in hashed
 
 
-def test_a_record_without_times_is_checked_by_content(tmp_path, hashed):
+def test_a_record_without_its_file_is_checked_by_content(tmp_path, hashed):
     folder = tiny_model_folder(tmp_path / "m")
     record = resolve_local(folder, tmp_path)
-    for entry in record["files"].values():
-        del entry["mtime_ns"]
+    (Path(record["location"]) / "model.json").unlink()
     hashed.clear()
     models.load(record, "cpu")
     assert "model.safetensors" in hashed
+
+
+def test_the_record_of_the_same_files_is_the_same(tmp_path):
+    folder = tiny_model_folder(tmp_path / "m")
+    first = Path(resolve_local(folder, tmp_path / "a")["location"], "model.json").read_bytes()
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    again = Path(resolve_local(folder, tmp_path / "b")["location"], "model.json").read_bytes()
+    assert first == again
 
 
 @pytest.mark.parametrize("copy", [shutil.copy, shutil.copy2])

@@ -271,3 +271,11 @@ def test_case_72_hub_data_comes_from_a_filled_cache(tmp_path, monkeypatch):
     assert commit in rows[0]["source_row"]
     with pytest.raises(UserError, match=r"other\.parquet.*HF_ENDPOINT.*HF_HOME"):
         prompts.collect(HUB | {"file": "other.parquet"}, 0, 1)
+
+
+def test_case_20_an_instruction_makes_no_prompt_of_an_empty_item(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "a", "text": " "}\n{"id": "b", "text": "x"}\n', encoding="utf-8")
+    settings = {"domain": "d", "source": "jsonl", "file": str(path), "evaluation": [0, 2]}
+    rows = prompts.collect(settings | {"instruction": "Answer: {problem}"}, 0, 2)
+    assert [row["text"] for row in rows] == [" ", "Answer: x"]

@@ -80,3 +80,15 @@ def test_another_draft_length_replays_only(project):
 def test_the_statistics_block_reruns_no_model(project):
     project.edit("tiny/config.yaml", "resamples: 200", "resamples: 300")
     assert not {"generate", "score", "find_loops", "replay_rounds"} & project.plan().keys()
+
+
+def test_other_weights_in_a_local_folder_are_another_model(project):
+    from safetensors.torch import load_file, save_file
+
+    path = project.folder / "weights/tiny/model.safetensors"
+    weights = load_file(path)
+    weights["lm_head.weight"] = -weights["lm_head.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    jobs = project.plan()
+    assert jobs["resolve_model"] == 1
+    assert jobs["generate"] == 4

@@ -11,6 +11,7 @@ ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from draftscope import closure
+from draftscope.checkpoints import local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
 from draftscope.strict import load_yaml
@@ -179,10 +180,12 @@ def all_rounds():
     ]
 
 
-def gguf_files(model):
-    """Files of this machine that a model is converted from."""
+def model_sources(model):
+    """Files of this machine that a model is made from: another content is another model."""
     row = EXPERIMENT.models[model]
-    return [row["path"]] if row["kind"] == "gguf" else []
+    if row["kind"] == "gguf":
+        return [row["path"]]
+    return local_files(row["path"]) if row["kind"] == "local" else []
 
 
 def source_modules(domain):

@@ -28,7 +28,7 @@ localrules:
 
 rule convert_model:
     input:
-        files=lambda wildcards: gguf_files(wildcards.model),
+        files=lambda wildcards: model_sources(wildcards.model),
     output:
         record=RESULTS / "models/{model}/model.json",
         files=[RESULTS / "models/{model}/weights" / name for name in CONVERTED_FILES],
@@ -47,6 +47,8 @@ rule convert_model:
 
 
 rule resolve_model:
+    input:
+        files=lambda wildcards: model_sources(wildcards.model),
     output:
         record=RESULTS / "models/{model}/model.json",
     log:

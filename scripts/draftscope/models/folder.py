@@ -176,27 +176,28 @@ def file_sha256(path: str | os.PathLike) -> str:
 
 
 def inventory(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
-    """Size in bytes, modification time and SHA-256 of every file that loading may read."""
-    found = {}
-    for path in local_files(folder):
-        status = path.stat()  # before it is read: a change meanwhile leaves another time
-        found[path.name] = {
-            "bytes": status.st_size,
-            "mtime_ns": status.st_mtime_ns,
-            "sha256": file_sha256(path),
-        }
-    return found
+    """Size in bytes and SHA-256 of every file that loading may read.
+
+    No times: the record of the same files is the same record.
+    """
+    return {
+        path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in local_files(folder)
+    }
 
 
-def check_inventory(folder: Path, files: Mapping[str, Mapping[str, Any]], name: str) -> None:
+def check_inventory(folder: Path, record: Mapping[str, Any]) -> None:
     """Check that a folder holds the files of a record, with the content they had.
 
-    Weights of the recorded size and modification time count as unchanged; with another time, as
-    a copied folder has, they are hashed. Everything else is small and always hashed.
+    Weights that nothing has touched since the record was written count as unchanged (their inode
+    changes when they are written, moved or copied); others are hashed, and so is all that is small.
 
     Raises:
         UserError: names the first file that is missing, changed or new.
     """
+    name, files = record["name"], record["files"]
+    written = Path(record["location"]) / "model.json"
+    resolved_ns = written.stat().st_mtime_ns if written.is_file() else 0
     again = "since it was resolved; delete its model.json and run again"
     for file, expected in files.items():
         path = folder / file
@@ -208,8 +209,7 @@ def check_inventory(folder: Path, files: Mapping[str, Mapping[str, Any]], name: 
                 f"model {name}: file {path} has changed {again} ({status.st_size} bytes, "
                 f"recorded {expected['bytes']})"
             )
-        same_time = status.st_mtime_ns == expected.get("mtime_ns")
-        if path.suffix == ".safetensors" and same_time:
+        if path.suffix == ".safetensors" and status.st_ctime_ns <= resolved_ns:
             continue
         if file_sha256(path) != expected["sha256"]:
             raise UserError(f"model {name}: file {path} has changed {again}")

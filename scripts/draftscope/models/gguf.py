@@ -37,7 +37,7 @@ def load_weights(
 ) -> Weights:
     """Load the converted checkpoint beside the record."""
     folder = folder_of(record)
-    checkpoint.check_inventory(folder, record["files"], record["name"])
+    checkpoint.check_inventory(folder, record)
     weights = checkpoint.load(folder, record["name"], dtype, device, attention)
     return Weights(weights.model, weights.tokenizer, record["quantization"])
 

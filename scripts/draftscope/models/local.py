@@ -43,5 +43,5 @@ def load_weights(
         UserError: a file is missing, new or has changed since it was resolved.
     """
     path = folder_of(record)
-    checkpoint.check_inventory(path, record["files"], record["name"])
+    checkpoint.check_inventory(path, record)
     return checkpoint.load(path, record["name"], dtype, device, attention)

@@ -147,7 +147,8 @@ def _check_unique(domain: str, items: list[Item]) -> None:
 
 def _row(settings: Mapping[str, Any], split: str, item: Item) -> dict[str, Any]:
     text = item.text
-    if settings.get("instruction"):
+    # An instruction around nothing would make a prompt of an empty item, which is to be skipped.
+    if settings.get("instruction") and item.text.strip():
         # Replaced, not formatted: problems and instructions are full of braces.
         text = settings["instruction"].replace("{problem}", item.text)
     messages = [{"role": "system", "content": settings["system"]}] if settings.get("system") else []
