@@ -19,7 +19,6 @@ from draftscope.prompts import collecting
 from draftscope.stage import Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 
-
 # What else lies in results/.
 RESERVED = ("README.md", "bench", "example")
 

@@ -182,8 +182,10 @@ def test_mistakes_in_registries(tmp_path, kind, text, use, expected):
     ("models", "expected"),
     [
         (
-            "m: {kind: round_to_nearest, base: n, bits: 3, group_size: 8}\n"
-            "n: {kind: round_to_nearest, base: m, bits: 3, group_size: 8}",
+            (
+                "m: {kind: round_to_nearest, base: n, bits: 3, group_size: 8}\n"
+                "n: {kind: round_to_nearest, base: m, bits: 3, group_size: 8}"
+            ),
             "model 'm' is derived from itself: m from n from m",
         ),
         (
@@ -221,18 +223,24 @@ def test_models_that_cannot_be(tmp_path, models, expected):
             "options for 'b', which is not among its tasks",
         ),
         (
-            "{source: jsonl, file: x, evaluation: [0, 9], "
-            "template: {chat_template: false, enable_thinking: true}}",
+            (
+                "{source: jsonl, file: x, evaluation: [0, 9], "
+                "template: {chat_template: false, enable_thinking: true}}"
+            ),
             "takes no argument: enable_thinking",
         ),
         (
-            "{source: hub, repository: a/b, revision: main, file: f, text_field: t, "
-            "answer_pattern: '(', evaluation: [0, 9]}",
+            (
+                "{source: hub, repository: a/b, revision: main, file: f, text_field: t, "
+                "answer_pattern: '(', evaluation: [0, 9]}"
+            ),
             "not a regular expression",
         ),
         (
-            "{source: hub, repository: a b/c/d, revision: main, file: f, text_field: t, "
-            "evaluation: [0, 9]}",
+            (
+                "{source: hub, repository: a b/c/d, revision: main, file: f, text_field: t, "
+                "evaluation: [0, 9]}"
+            ),
             "repository is 'a b/c/d'",
         ),
     ],
