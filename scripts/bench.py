@@ -35,6 +35,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(BOUNDS), default=list(BOUNDS))
     parser.add_argument("--count", type=int, default=8, help="prompts of the replay comparison")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each text")
+    parser.add_argument(
+        "--replay-tokens", type=int, default=128, help="tokens of a text of the replay comparison"
+    )
     parser.add_argument("--draft-lengths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--draft-length", type=int, default=5, help="of the live comparisons")
     parser.add_argument("--live-count", type=int, default=4, help="prompts of the live comparison")
@@ -87,7 +90,7 @@ def main() -> None:
             arguments.tokens, arguments.repeats,
         ),
         "replay_vs_assisted": lambda: benchmarks.replay_against_assisted(
-            target, pairs, prompts, arguments.draft_lengths, arguments.tokens, len(prompts)
+            target, pairs, prompts, arguments.draft_lengths, arguments.replay_tokens, len(prompts)
         ),
     }  # fmt: skip
     found = []
