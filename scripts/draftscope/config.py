@@ -5,6 +5,7 @@ Nothing below the Snakefile imports this module: rules hand plain values to thei
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,14 +253,16 @@ def _check_references(
                 f"position.configurations names pair {configuration.pair!r}, which the experiment "
                 f"does not use{nearest(configuration.pair, list(pairs))}"
             )
-    for draft in [pair["draft"] for pair in pairs.values()]:
+    drafts = [pair["draft"] for pair in pairs.values()]
+    for draft in drafts:
         if draft not in settings.choice.cost_ratios:
             raise UserError(f"choice.cost_ratios has no entry for draft {draft!r}")
-    for draft in settings.choice.cost_ratios:
-        if draft not in known_models:
+    for name in settings.choice.cost_ratios:
+        # Entries of the experiment below stay when mappings are merged, so a foreign name is no
+        # mistake by itself; one that is almost a draft of this experiment is.
+        if name not in known_models and difflib.get_close_matches(name, drafts, 1, cutoff=0.8):
             raise UserError(
-                f"choice.cost_ratios names {draft!r}, which is no model"
-                f"{nearest(draft, list(known_models))}"
+                f"choice.cost_ratios names {name!r}, which is no model{nearest(name, drafts)}"
             )
     for name, mode in modes.items():
         if mode["imported"] is not None:

@@ -1,8 +1,16 @@
 """Fixtures that every unit test may use."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples on every run and no deadline on a busy machine; HYPOTHESIS_PROFILE=explore
+# looks for new counterexamples.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(scope="session", autouse=True)

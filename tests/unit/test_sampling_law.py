@@ -45,8 +45,9 @@ def test_law_is_a_distribution_and_log_law_its_logarithm(row, parameters):
     assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
     torch.testing.assert_close(logs.exp(), probabilities, rtol=1e-9, atol=1e-300)
     assert torch.equal(logs == -math.inf, law(logits, *parameters) == 0) or parameters[0] < 1e-6
-    best = int(logits.argmax())
-    assert float(probabilities[best]) == float(probabilities.max())
+    # Logits may differ by less than their probabilities can show; then the lowest id is kept.
+    untruncated = law(logits, parameters[0])
+    assert untruncated[int(probabilities.argmax())] == untruncated.max()
 
 
 @given(rows, st.integers(1, 45))
