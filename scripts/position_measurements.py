@@ -28,7 +28,6 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
 
-    import draftscope.exhibits.scorecard
     import draftscope.position.schemas  # noqa: F401
     from draftscope import records
     from draftscope.exhibits import published

@@ -13,7 +13,9 @@ Fraction = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class Stage(Strict):
-    device: Literal["auto", "cuda", "mps", "cpu"] = Field(description="auto takes the best present")
+    device: Literal["auto", "cuda", "mps", "cpu", "balanced"] = Field(
+        description="auto takes the best present; balanced spreads a large model over all GPUs"
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(description="of the loaded weights")
     attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
         description="attention implementation of transformers"

@@ -22,13 +22,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
-from draftscope.exhibits import audit
+from draftscope.exhibits import audit, measurement  # noqa: F401  (registers its schema)
 from draftscope.exhibits.published import Cell, Published, Reading, Span
 from draftscope.exhibits.tables import DASH, ShownTable, as_markdown, show, write_csv
 from draftscope.records import atomic
-from draftscope.schemas import field, register
 
 VERDICTS = (
     "agrees", "differs", "same direction", "opposite direction", "unresolved", "not measured",
@@ -41,23 +39,6 @@ _NO_DIRECTION = {
     "count": "a count depends on the number of problems",
 }
 
-register(
-    "measurements",
-    [
-        field("study", pa.string(), "name of the study, as the file of its published cells"),
-        field("exhibit", pa.string(), "exhibit of the published cell"),
-        field("row", pa.string(), "row of the published cell"),
-        field("column", pa.string(), "column of the published cell"),
-        field("value", pa.float64(), "our value, in the published unit", nullable=True),
-        field("lower", pa.float64(), "lower end of our interval", nullable=True),
-        field("upper", pa.float64(), "upper end of our interval", nullable=True),
-        field("unit", pa.string(), "unit of the value, that of the published cell"),
-        field("n", pa.int64(), "prompts behind the value", "prompts", nullable=True),
-        field("condition_matches", pa.bool_(), "measured under the published condition"),
-        field("condition_note", pa.string(), "what differs from the published condition"),
-        field("missing_reason", pa.string(), "why there is no value", nullable=True),
-    ],
-)
 COLUMNS = {
     "study": "study",
     "exhibit": "published exhibit",

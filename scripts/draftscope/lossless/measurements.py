@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from draftscope.exhibits.measurement import measurement
+
 STUDY = "lossless"
 SETTING = "a setting of the published run, not a result"
 METAL = "no quantized verifier in llama.cpp is part of this experiment"
@@ -84,21 +86,7 @@ class Measurements:
         for name in ("value", "lower", "upper"):
             if found.get(name) is not None:
                 found[name] = float(found[name]) * _SCALE.get(unit, 1.0)
-        return {
-            "study": STUDY,
-            "exhibit": exhibit,
-            "row": row,
-            "column": column,
-            "value": None,
-            "lower": None,
-            "upper": None,
-            "unit": unit,
-            "n": None,
-            "condition_matches": not note,
-            "condition_note": note,
-            "missing_reason": None,
-            **found,
-        }
+        return measurement(STUDY, (exhibit, row, column), unit, note, found)
 
     def differences(self, label: str | None) -> str:
         """What of the published condition this run does not share, in words; empty if nothing."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from draftscope.exhibits.measurement import measurement
+
 STUDY = "position"
 CURVE_METRIC = "def2"
 _DECODING = {"greedy": "greedy", "sampling": "sample"}
@@ -68,21 +70,7 @@ class Measurements:
         label, _, decoding = row.rpartition("/")
         decodings = _decodings(row, decoding)
         note = self.differences([label] if label else list(self.published["drafts"]), decodings)
-        return {
-            "study": STUDY,
-            "exhibit": exhibit,
-            "row": row,
-            "column": column,
-            "value": None,
-            "lower": None,
-            "upper": None,
-            "unit": unit,
-            "n": None,
-            "condition_matches": not note,
-            "condition_note": note,
-            "missing_reason": None,
-            **found,
-        }
+        return measurement(STUDY, (exhibit, row, column), unit, note, found)
 
     def differences(self, labels: list[str], decodings: list[str]) -> str:
         """What of the published condition this run does not share, in words; empty if nothing."""

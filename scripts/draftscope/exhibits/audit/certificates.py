@@ -7,7 +7,6 @@ import math
 from draftscope.exhibits.audit.relations import Audit
 
 MODELS = ("Qwen3-1.7B", "Qwen3-4B")
-TREES = (2, 4, 8)
 QUANTILES = ("p5", "p25", "median")
 TOLERANCES = ("0.01", "0.05", "0.1", "0.2")
 SETS = (2, 4, 6, 8)
