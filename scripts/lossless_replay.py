@@ -20,8 +20,8 @@ def main() -> None:
     parser.add_argument(
         "--settings",
         required=True,
-        help="JSON or a JSON file: configurations (objects with pair, domain, mode, draft, "
-        "draft_settings, law), replays, margin, resamples, method, seed",
+        help="JSON or a JSON file: configurations (objects with run, pair, domain, mode, draft, "
+        "draft_settings, law; those of run divergence are not replayed), replays, margin, resamples, method, seed",
     )
     parser.add_argument("--trajectories", nargs="+", required=True, help="one a configuration")
     parser.add_argument("--rounds", nargs="+", required=True, help="one a configuration")
@@ -48,7 +48,8 @@ def main() -> None:
         own = replay_inputs.read(row, live, rounds, scores)
         condition = own.condition
         key = {name: row[name] for name in ("pair", "domain", "mode")}
-        for gamma in own.draft_lengths:
+        # In a narrow data type a near-tie may fall otherwise in replay, which says nothing of it.
+        for gamma in own.draft_lengths if row["run"] == "speed" else ():
             texts, left_out = own.replayed(gamma, settings["replays"], settings["seed"])
             found = compare(
                 texts,

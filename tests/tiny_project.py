@@ -71,6 +71,7 @@ EXPERIMENT = {
             "samples": 4,
             "max_new_tokens": 12,
         },
+        "divergence": {"pair": "copy", "mode": "cold", "draft_length": 2, "prompts": 4},
         "threads": 1,
     },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},

@@ -291,3 +291,9 @@ def test_every_row_of_our_registries_is_valid(kind):
         pairs = registry.select(rows, list(rows), kind, what)
         models = yaml.safe_load((ROOT / "config/models.yaml").read_text(encoding="utf-8"))
         registry.models_of(pairs, models)
+
+
+def test_only_greedy_texts_can_be_asked_where_they_part():
+    block = load().settings.lossless.divergence.model_dump() | {"mode": "sample"}
+    text = message(studies=["lossless"], lossless={"divergence": block})
+    assert "lossless.divergence.mode 'sample' samples" in text

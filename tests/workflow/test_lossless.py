@@ -59,12 +59,22 @@ def test_nothing_generated_or_scored_is_touched_by_the_study(studied, finished):
 
 def test_greedy_live_texts_are_plain_ones_and_replay_gives_their_rounds(studied):
     greedy = statistics(studied, "greedy")
-    assert len(greedy) and greedy["identical"].all()
+    exact = greedy[greedy["dtype"] == "float32"]
+    assert len(exact) and exact["identical"].all()
     replay = statistics(studied, "replay")
     certain = replay[replay["same_rounds"].notna()]
     assert len(certain) == 4
     assert (certain["same_rounds"] == certain["texts"]).all()
     assert (certain["difference"] == 0).all() and (certain["p"] == 0).all()
+
+
+def test_flips_of_a_narrow_type_come_with_the_gap_at_which_they_happen(studied):
+    greedy = statistics(studied, "greedy")
+    narrow = greedy[greedy["dtype"] == "bfloat16"]
+    assert (narrow["prompt_id"].nunique(), set(narrow["draft_length"])) == (4, {2})
+    assert (narrow["gap"].notna() == ~narrow["identical"]).all()
+    replay = statistics(studied, "replay")
+    assert not replay[["pair", "mode", "draft_length"]].duplicated().any()
 
 
 def test_live_and_replay_share_a_law_where_chance_is_left(studied):
@@ -99,6 +109,6 @@ def test_more_draft_lengths_leave_the_generated_text_alone(studied, tmp_path):
 def test_the_paths_of_a_live_run_name_pair_domain_and_mode(studied):
     live = studied.folder / "results/tiny/live"
     names = sorted(str(path.relative_to(live)) for path in live.rglob("timings.parquet"))
-    assert len(names) == 5
-    pattern = r"(speed|law)/(copy|lookup)/small/(warm|cold)/timings.parquet"
+    assert len(names) == 6
+    pattern = r"(speed|law|divergence)/(copy|lookup)/small/(warm|cold)/timings.parquet"
     assert all(re.fullmatch(pattern, name) for name in names)

@@ -22,7 +22,7 @@ rule live_decode:
     log:
         LOGS / "live/{run}/{pair}/{domain}/{mode}.log",
     wildcard_constraints:
-        run="speed|law",
+        run="speed|law|divergence",
     conda:
         "../../envs/gpu.yaml"
     threads: LIVE.threads
@@ -38,7 +38,6 @@ rule live_decode:
             template=template(wildcards.domain),
             **live_run(wildcards.run, wildcards.pair, wildcards.mode),
             seed=EXPERIMENT.settings.seed,
-            **compute(LIVE),
         ),
         code=lambda wildcards: digest(
             "live_decode.py",

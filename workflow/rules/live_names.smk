@@ -22,7 +22,10 @@ def live_pair(pair):
 
 
 def live_run(run, pair, mode):
-    """What one of the two kinds of live runs decodes: `speed` is timed, `law` tests losslessness."""
+    """What a kind of live run decodes and where it computes.
+
+    `speed` is timed, `law` tests losslessness, `divergence` is greedy in a narrow data type.
+    """
     study = EXPERIMENT.settings.lossless
     own = next(
         (c for c in study.configurations if (c.pair, c.mode) == (pair, mode)), None
@@ -30,7 +33,20 @@ def live_run(run, pair, mode):
     shared = {
         "draft_dtype": own.draft_dtype if own else None,
         "allow_special_differences": live_pair(pair)["allow_special_differences"],
+        **compute(study),
     }
+    if run == "divergence":
+        wanted = study.divergence
+        return shared | {
+            "draft_lengths": [0, wanted.draft_length],
+            "prompts": wanted.prompts,
+            "budget": wanted.max_new_tokens,
+            "samples": 1,
+            "repeats": 1,
+            "warm_up": 0,
+            "draft_dtype": None,
+            "dtype": wanted.dtype,
+        }
     if run == "law":
         wanted = study.equivalence
         return shared | {
@@ -66,20 +82,49 @@ def live_files(name):
     ]
 
 
+def live_configuration(pair, mode, published=None):
+    """A pair in a mode, with what the tables of the lossless study say of it."""
+    draft = live_pair(pair)["draft"]
+    return {
+        "pair": pair,
+        "domain": EXPERIMENT.settings.lossless.domain,
+        "mode": mode,
+        "published": published,
+        "draft": draft,
+        "draft_settings": EXPERIMENT.models[draft],
+        "law": law(mode),
+    }
+
+
 def live_configurations():
-    """The configurations of the lossless study, with what its tables say of them."""
-    study = EXPERIMENT.settings.lossless
+    """The configurations of the lossless study."""
     return [
-        {
-            "pair": c.pair,
-            "domain": study.domain,
-            "mode": c.mode,
-            "published": c.published,
-            "draft": live_pair(c.pair)["draft"],
-            "draft_settings": EXPERIMENT.models[live_pair(c.pair)["draft"]],
-            "law": law(c.mode),
-        }
-        for c in study.configurations
+        live_configuration(c.pair, c.mode, c.published)
+        for c in EXPERIMENT.settings.lossless.configurations
+    ]
+
+
+def compared_configurations():
+    """What greedy texts and replay are compared in: the configurations, then the narrow type."""
+    rows = [row | {"run": "speed"} for row in live_configurations()]
+    own = EXPERIMENT.settings.lossless.divergence
+    if own:
+        rows.append(live_configuration(own.pair, own.mode) | {"run": "divergence"})
+    return rows
+
+
+def compared_files(name):
+    """One file of each of them; of scores only where the draft is a model."""
+    return [
+        RESULTS
+        / "live"
+        / row["run"]
+        / row["pair"]
+        / row["domain"]
+        / row["mode"]
+        / f"{name}.parquet"
+        for row in compared_configurations()
+        if name != "scores" or has_scores(row["pair"])
     ]
 
 

@@ -13,6 +13,14 @@ LOSSLESS_FILES = (
     "greedy",
     "equivalence",
 )
+SCORED_WITH = (
+    "allow_special_differences",
+    "draft_dtype",
+    "device",
+    "dtype",
+    "attention",
+    "threads",
+)
 LIVE_LAW = (
     RESULTS
     / "live/law"
@@ -25,13 +33,15 @@ LIVE_LAW = (
 
 rule lossless_scores:
     input:
-        trajectories=RESULTS / "live/speed/{pair}/{domain}/{mode}/trajectories.parquet",
+        trajectories=RESULTS / "live/{run}/{pair}/{domain}/{mode}/trajectories.parquet",
         target=lambda wildcards: model_file(live_pair(wildcards.pair)["target"]),
         draft=lambda wildcards: model_file(live_pair(wildcards.pair)["draft"]),
     output:
-        RESULTS / "live/speed/{pair}/{domain}/{mode}/scores.parquet",
+        RESULTS / "live/{run}/{pair}/{domain}/{mode}/scores.parquet",
     log:
-        LOGS / "live/scores/{pair}/{domain}/{mode}.log",
+        LOGS / "live/scores/{run}/{pair}/{domain}/{mode}.log",
+    wildcard_constraints:
+        run="speed|divergence",
     conda:
         "../../envs/gpu.yaml"
     threads: LIVE.threads
@@ -44,10 +54,12 @@ rule lossless_scores:
             law=law(wildcards.mode),
             position_chunk=EXPERIMENT.settings.scoring.position_chunk,
             **{
-                key: live_run("speed", wildcards.pair, wildcards.mode)[key]
-                for key in ("allow_special_differences", "draft_dtype")
+                key: value
+                for key, value in live_run(
+                    wildcards.run, wildcards.pair, wildcards.mode
+                ).items()
+                if key in SCORED_WITH
             },
-            **compute(LIVE),
         ),
         code=lambda wildcards: digest(
             "lossless_scores.py",
@@ -89,13 +101,9 @@ rule lossless_statistics:
 rule lossless_replay:
     input:
         code=sources("lossless_replay.py"),
-        trajectories=live_files("trajectories"),
-        rounds=live_files("rounds"),
-        scores=[
-            path
-            for row, path in zip(live_configurations(), live_files("scores"))
-            if has_scores(row["pair"])
-        ],
+        trajectories=compared_files("trajectories"),
+        rounds=compared_files("rounds"),
+        scores=compared_files("scores"),
     output:
         replay=LOSSLESS_STATISTICS / "replay.parquet",
         greedy=LOSSLESS_STATISTICS / "greedy.parquet",
@@ -105,7 +113,7 @@ rule lossless_replay:
         "../../envs/analysis.yaml"
     params:
         settings=as_json(
-            configurations=live_configurations(),
+            configurations=compared_configurations(),
             replays=LIVE.replays,
             margin=LIVE.margin,
             seed=EXPERIMENT.settings.seed,

@@ -224,9 +224,10 @@ class Measurements:
                 return _none(f"draft length {length} is not tested")
             return {"value": float(not own["rejected"].any())}
         greedy = self.frames["greedy"]
-        greedy = greedy[greedy["draft_length"] == self.draft_length]
+        exact = (greedy["dtype"] == "float32") & (greedy["draft_length"] == self.draft_length)
+        greedy = greedy[exact]
         if greedy.empty:
-            return _none("no greedy configuration in this experiment")
+            return _none("no greedy configuration in float32 in this experiment")
         first = greedy.iloc[0]
         own = greedy[(greedy["pair"] == first["pair"]) & (greedy["mode"] == first["mode"])]
         if column == "identical prompts":

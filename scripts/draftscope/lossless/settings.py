@@ -45,6 +45,15 @@ class Equivalence(Strict):
     max_new_tokens: Positive = Field(description="level 3: budget of a text, in tokens")
 
 
+class Divergence(Strict):
+    dtype: Literal["bfloat16", "float16"] = Field(description="of target and draft")
+    pair: Name
+    mode: Name = Field(description="a greedy decoding mode of the registry")
+    draft_length: Positive
+    prompts: Positive = Field(description="how many of the study's domain, from the first")
+    max_new_tokens: Positive = Field(description="budget of a text, in tokens")
+
+
 class Lossless(Stage):
     domain: Name = Field(description="domain of its prompts")
     prompts: Positive = Field(description="how many of them, from the first")
@@ -61,11 +70,16 @@ class Lossless(Stage):
     )
     verify_latency: VerifyLatency
     equivalence: Equivalence
+    divergence: Divergence | None = Field(
+        default=None,
+        description="greedy texts in a narrow data type, where near-ties may fall otherwise",
+    )
 
     @property
     def most_prompts(self) -> int:
         """How many prompts of the domain its jobs read at most."""
-        return max(self.prompts, self.equivalence.prompts)
+        users = (self, self.equivalence, *([self.divergence] if self.divergence else []))
+        return max(user.prompts for user in users)
 
     @model_validator(mode="after")
     def _configurations_can_be_compared(self) -> Lossless:
@@ -106,6 +120,7 @@ def resolve_live(block: Lossless, rows: Mapping[str, dict]) -> Live:
         UserError: an unknown name, or a mode that nothing can be decoded in.
     """
     users = [*block.configurations, block.equivalence]
+    users += [block.divergence] if block.divergence else []
     pairs, modes = ([getattr(user, key) for user in users] for key in ("pair", "mode"))
     live = Live(
         registry.select(rows["pairs"], list(dict.fromkeys(pairs)), "pairs", "pair"),
@@ -115,6 +130,11 @@ def resolve_live(block: Lossless, rows: Mapping[str, dict]) -> Live:
     for name, mode in live.modes.items():
         if mode["imported"] is not None:
             raise UserError(f"mode {name!r} imports its text, so nothing can be decoded live in it")
+    if block.divergence and live.modes[block.divergence.mode]["temperature"]:
+        raise UserError(
+            f"lossless.divergence.mode {block.divergence.mode!r} samples; whether two texts part at "
+            "a near-tie can be told only where decoding is greedy"
+        )
     if not live.modes[block.equivalence.mode]["temperature"]:
         raise UserError(
             f"lossless.equivalence.mode {block.equivalence.mode!r} is greedy; two laws can be "
