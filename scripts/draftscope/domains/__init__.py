@@ -1,0 +1,1 @@
+"""The domains study: token trees over several kinds of text, as published and corrected."""
