@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from draftscope.drafters.model import Block, Drafter
 from draftscope.errors import UserError
@@ -60,7 +61,110 @@ class Decoded:
     counts: Counter = field(default_factory=Counter)
 
 
-_NOTHING = Block(torch.zeros(0, dtype=torch.long))
+NOTHING = Block(torch.zeros(0, dtype=torch.long))
+
+
+class RunningText:
+    """One text while it is decoded: what it offers, what of it stands, and where it ends.
+
+    A round that starts with `left` tokens of the budget may offer that many drafts. An accepted
+    end-of-text token ends the text: nothing after it counts as offered, and there is no bonus. One
+    that is the correction or the bonus leaves the offer as it was. A block accepted in full up to
+    the budget has no bonus.
+
+    Args and errors as `decode`.
+    """
+
+    def __init__(
+        self,
+        target: Decoder,
+        prompt_ids: Sequence[int],
+        *,
+        law: Mapping[str, float],
+        budget: int,
+        eos_ids: frozenset[int],
+        rng: np.random.Generator,
+        rule: Rule | None = None,
+        where: str = "",
+    ) -> None:
+        if budget < 1:
+            raise ValueError(f"{budget=} must be at least 1")
+        if not prompt_ids:
+            raise UserError(f"{where}: the prompt is empty")
+        self.ids, self._first = list(map(int, prompt_ids)), len(prompt_ids)
+        self._room = budget
+        if target.max_positions is not None:
+            self._room = min(budget, target.max_positions - self._first)
+        if self._room < 1:
+            raise UserError(
+                f"{where}: a prompt of {self._first} tokens fills the context of {target.name}, "
+                f"{target.max_positions}"
+            )
+        self._target, self._law, self._rng = target, law, rng
+        self._budget, self._eos_ids, self._where = budget, eos_ids, where
+        self._rule = rule or rule_of(law)
+        self.rounds: list[Round] = []
+        self._counts: Counter = Counter()
+        self.stop: tuple[str, int | None] | None = None
+
+    @property
+    def left(self) -> int:
+        """Tokens of the budget that are left."""
+        return self._room - (len(self.ids) - self._first)
+
+    def feed(self, block: Block, read: int) -> Tensor:
+        """What the target's next pass reads after its first `read` tokens: the text, the block."""
+        device, width = self._target.device, self._target.width
+        feed = torch.tensor(self.ids[read:], device=device)
+        if not len(block.ids):
+            return feed
+        # An id that the target does not know is rejected, but first it is read.
+        return torch.cat((feed, block.ids.to(device).clamp(max=width - 1)))
+
+    def judge(self, block: Block, logits: Tensor, drafter: str) -> tuple[int, int]:
+        """How many drafted tokens stand, and the token that follows them; logits [k + 1, V]."""
+        if block.peaks is not None:
+            with self.locating(drafter):
+                _check(block.peaks)
+        with self.locating(self._target.name):
+            return self._rule.test(block, logits, self._law, self._rng, self._counts)
+
+    def settle(self, block: Block, accepted: int, next_id: int) -> tuple[int, int, int, int, str]:
+        """Append what the round emits; the first five fields of its `Round`."""
+        start, left, offered = len(self.ids) - self._first, self.left, len(block.ids)
+        tokens = block.ids[:accepted].tolist()
+        eos_at = next((i for i, token in enumerate(tokens) if token in self._eos_ids), None)
+        if eos_at is not None:
+            tokens = tokens[: eos_at + 1]
+            offered = accepted = len(tokens)
+        elif accepted < left:
+            tokens.append(next_id)
+        self.ids += tokens
+        end = "continue"
+        if tokens[-1] in self._eos_ids:
+            self.stop, end = ("eos", tokens[-1]), "eos"
+        elif len(tokens) == left:
+            self.stop, end = ("budget" if self._room == self._budget else "context", None), "budget"
+        return start, offered, accepted, len(tokens), end
+
+    @property
+    def decoded(self) -> Decoded:
+        """The text once it has stopped."""
+        return Decoded(self.ids[self._first :], *self.stop, self._room, self.rounds, self._counts)
+
+    @contextlib.contextmanager
+    def locating(self, name: str) -> Iterator[None]:
+        """Say where in which text the logits of a model are no numbers."""
+        try:
+            yield
+        except BadLogits as error:
+            row = error.index[0] if len(error.index) > 1 else 0
+            start = len(self.ids) - self._first
+            raise UserError(
+                f"{self._where}, round {len(self.rounds)}, position {start}: the logits of {name} "
+                f"hold {error.what} for draft position {row}; a narrow data type may have "
+                "overflowed, try float32"
+            ) from error
 
 
 @torch.inference_mode()
@@ -77,12 +181,9 @@ def decode(
     rule: Rule | None = None,
     where: str = "",
 ) -> Decoded:
-    """Decode one prompt.
+    """Decode one prompt; each round offers gamma drafts, fewer where budget or drafter have fewer.
 
-    A round that starts with `left` tokens of the budget offers min(gamma, left) drafts, fewer
-    where the drafter has fewer. An accepted end-of-text token ends the text: nothing after it
-    counts as offered, and there is no bonus. One that is the correction or the bonus leaves the
-    offer as it was. A block accepted in full up to the budget has no bonus.
+    How a round and a text end: see `RunningText`.
 
     Args:
         drafter: not used when gamma is 0.
@@ -97,99 +198,54 @@ def decode(
         UserError: the prompt is empty or fills the context, or logits are NaN.
         ValueError: gamma < 0 or budget < 1.
     """
-    if gamma < 0 or budget < 1:
-        raise ValueError(f"{gamma=} must be at least 0 and {budget=} at least 1")
-    if not prompt_ids:
-        raise UserError(f"{where}: the prompt is empty")
-    room = budget
-    if target.max_positions is not None:
-        room = min(budget, target.max_positions - len(prompt_ids))
-    if room < 1:
-        raise UserError(
-            f"{where}: a prompt of {len(prompt_ids)} tokens fills the context of {target.name}, "
-            f"{target.max_positions}"
-        )
-    rule = rule or rule_of(law)
-    text, first, device = list(map(int, prompt_ids)), len(prompt_ids), target.device
-    rounds: list[Round] = []
-    counts: Counter = Counter()
-    stop: tuple[str, int | None] | None = None
-    now = _clock(device)
+    if gamma < 0:
+        raise ValueError(f"{gamma=} must be at least 0")
+    text = RunningText(
+        target,
+        prompt_ids,
+        law=law,
+        budget=budget,
+        eos_ids=eos_ids,
+        rng=rng,
+        rule=rule,
+        where=where,
+    )
+    name = drafter.name if gamma else ""
+    now = clock(target.device)
     lap = now()
     target.reset()
     if gamma:
-        drafter.start(text, rng)
-    while stop is None:
-        start = len(text) - first
-        left = room - start
-        here = f"{where}, round {len(rounds)}, position {start}"
-
-        block = _NOTHING
+        drafter.start(text.ids, rng)
+    while text.stop is None:
+        block = NOTHING
         if gamma:
-            with _locating(here, drafter.name):
-                block = drafter.propose(min(gamma, left))
+            with text.locating(name):
+                block = drafter.propose(min(gamma, text.left))
         proposed = now()
-
-        feed = torch.tensor(text[target.length :], device=device)
-        if offered := len(block.ids):
-            ids = block.ids.to(device)
-            if drafter.width > target.width:  # such an id is rejected, but first it is read
-                ids = ids.clamp(max=target.width - 1)
-            feed = torch.cat((feed, ids))
-        logits = target.extend(feed, offered + 1)
+        feed = text.feed(block, target.length)
+        logits = target.extend(feed, len(block.ids) + 1)
         verified = now()
-
-        if block.peaks is not None:
-            with _locating(here, drafter.name):
-                _check(block.peaks)
-        with _locating(here, target.name):
-            accepted, next_id = rule.test(block, logits, law, rng, counts)
+        judged = text.judge(block, logits, name)
         tested = now()
-
-        tokens = block.ids[:accepted].tolist()
-        eos_at = next((i for i, token in enumerate(tokens) if token in eos_ids), None)
-        if eos_at is not None:
-            tokens = tokens[: eos_at + 1]
-            offered = accepted = len(tokens)
-        elif accepted < left:
-            tokens.append(next_id)
-        text += tokens
-        if tokens[-1] in eos_ids:
-            stop = ("eos", tokens[-1])
-        elif len(tokens) == left:
-            stop = ("budget" if room == budget else "context", None)
-        else:
-            target.crop(len(text) - 1)  # the last token has not been read
+        settled = text.settle(block, *judged)
+        if text.stop is None:
+            target.crop(len(text.ids) - 1)  # the last token has not been read
             if gamma:
-                drafter.extend(tokens)
-        end = "continue" if stop is None else "eos" if stop[0] == "eos" else "budget"
+                drafter.extend(text.ids[-settled[3] :])
         finished = now()
         spent = (proposed - lap, verified - proposed, tested - verified, finished - tested)
-        rounds.append(Round(start, offered, accepted, len(tokens), end, len(feed), *spent))
+        text.rounds.append(Round(*settled, len(feed), *spent))
         lap = finished
-    return Decoded(text[first:], *stop, room, rounds, counts)
+    return text.decoded
 
 
-@contextlib.contextmanager
-def _locating(here: str, name: str) -> Iterator[None]:
-    """Say where in which text the logits of a model are no numbers."""
-    try:
-        yield
-    except BadLogits as error:
-        row = error.index[0] if len(error.index) > 1 else 0
-        raise UserError(
-            f"{here}: the logits of {name} hold {error.what} for draft position {row}; a narrow "
-            "data type may have overflowed, try float32"
-        ) from error
-
-
-def _check(peaks: torch.Tensor) -> None:
+def _check(peaks: Tensor) -> None:
     for position, peak in enumerate(peaks.tolist()):
         if not math.isfinite(peak):
             raise BadLogits("NaN or infinity", (position, -1))
 
 
-def _clock(device: torch.device) -> Callable[[], float]:
+def clock(device: torch.device) -> Callable[[], float]:
     """A clock that waits for the device before it is read."""
     if device.type == "cpu":
         return time.perf_counter
