@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.blas import dtbsv
 
-from draftscope.replay.ends import offers
+from draftscope.ends import offers
 
 
 @dataclass(frozen=True)

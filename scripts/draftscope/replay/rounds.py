@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftscope.drafters import Proposer
-from draftscope.replay.ends import next_index, offers, offers_before
+from draftscope.ends import last_end, next_index, offers, offers_before, outcomes
 
 RoundTable = dict[str, np.ndarray]
 
@@ -197,18 +197,14 @@ def proposed_rounds(
 def _tile(run: np.ndarray, offered: np.ndarray, gamma: int, stop_reason: str) -> RoundTable:
     """Walk from round to round; run [n] is how many drafts agree from a position on."""
     tokens = len(run)
-    here = np.arange(tokens)
-    accepted = np.minimum(run, offered)
-    # Nothing was offered beyond an accepted end-of-text token; up to a budget this changes nothing.
-    offered = np.where(accepted == tokens - here, accepted, offered)
-    emitted = accepted + (here + accepted < tokens)
-    starts, start, following = [], 0, (here + emitted).tolist()
+    offered, accepted, emitted = outcomes(run, offered)
+    starts, start, following = [], 0, (np.arange(tokens) + emitted).tolist()
     while start < tokens:
         starts.append(start)
         start = following[start]
     chosen = np.array(starts, np.int64)
     end = np.full(len(chosen), "continue", "<U8")
-    end[-1:] = "eos" if stop_reason == "eos" else "budget"
+    end[-1:] = last_end(stop_reason)
     return {
         "draft_length": np.full(len(chosen), gamma, np.int16),
         "round": np.arange(len(chosen), dtype=np.int32),

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from draftscope import seeds
 from draftscope.drafters import Proposer
+from draftscope.ends import effective_budget
 from draftscope.errors import UserError
-from draftscope.replay.ends import effective_budget
 from draftscope.replay.expected import ExpectedRounds, expected_rounds
 from draftscope.replay.rounds import (
     RoundTable,

@@ -1,4 +1,4 @@
-"""How rounds begin and how a trajectory ends; every replay and the expected values use this.
+"""How rounds begin and how a trajectory ends: every replay, the expected values and trees use it.
 
 A round at generated position s (the first round at 0: a draft precedes the first token) offers
 min(gamma, budget left, what the drafter can offer) tokens. The accepted ones are a prefix of the
@@ -71,3 +71,23 @@ def offers_before(flags: np.ndarray, gamma: int) -> np.ndarray:
     """The offer that stops before the next flagged position; gamma where none follows; [n]."""
     following = next_index(flags)
     return np.where(following < len(flags), following - np.arange(len(flags)), gamma)
+
+
+def outcomes(run: np.ndarray, offered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a round that starts at each position of a text does: offered, accepted, emitted; [n].
+
+    Args:
+        run: [n] how many drafts from the position on are the tokens of the text.
+        offered: [n] drafts that a round starting there would offer.
+    """
+    tokens = len(run)
+    left = tokens - np.arange(tokens)
+    accepted = np.minimum(run, offered)
+    # Nothing was offered beyond an accepted end-of-text token; up to a budget this changes nothing.
+    offered = np.where(accepted == left, accepted, offered)
+    return offered, accepted, accepted + (accepted < left)
+
+
+def last_end(stop_reason: str) -> str:
+    """How the round that reaches the end of the text ended; the others continue."""
+    return "eos" if stop_reason == "eos" else "budget"
