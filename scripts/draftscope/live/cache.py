@@ -63,6 +63,14 @@ class RollbackLayer(DynamicLayer):
             keys, values = self._buffers
             self.keys, self.values = keys[:, :, : self.tokens], values[:, :, : self.tokens]
 
+    def select(self, first: int, indices: Tensor) -> None:
+        """Keep the first tokens, and of those after them the ones at `indices`, in that order."""
+        end = first + len(indices)
+        if self._buffers is not None:
+            for buffer in self._buffers:
+                buffer[:, :, first:end] = buffer[:, :, first + indices]
+        self.crop(end - self.tokens)
+
     def reset(self) -> None:
         """Forget the text and keep the buffers."""
         self.crop(-self.tokens)

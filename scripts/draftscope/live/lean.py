@@ -10,6 +10,7 @@ prefills, reads a block, steps back and reads on, and declines where they differ
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -99,18 +100,30 @@ class LeanDecoder:
         states = self._states(token_ids)
         if keep < len(token_ids):
             states = states[len(token_ids) - keep :]
+        return self._logits(states)
+
+    def _logits(self, states: Tensor) -> Tensor:
         return F.linear(self._normalized(states, self._norm), *self._head)
 
     def _normalized(self, states: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(states, weight.shape, weight, self._epsilon)
 
-    def _states(self, token_ids: Tensor) -> Tensor:
-        """Read token_ids [n]; the states [n, width] after the last layer, not yet normalized."""
+    def _states(
+        self, token_ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Read token_ids [n]; the states [n, width] after the last layer, not yet normalized.
+
+        They continue the text, unless positions [n] and an additive mask [n, length + n] say
+        where they stand and what they see.
+        """
         begin, count = self.length, len(token_ids)
         end = begin + count
         if end > self._room:
             self._reserve(end)
-        cosine, sine = self._cosine[begin:end], self._sine[begin:end]
+        where = slice(begin, end) if positions is None else positions
+        cosine, sine = self._cosine[where], self._sine[where]
+        if mask is not None:
+            mask = mask.repeat(self._group, 1)
         heads, half = (count, -1, self._head_width), self._head_width // 2
         states = F.embedding(token_ids, self._embedding)
         for layer in self._layers:
@@ -123,7 +136,7 @@ class LeanDecoder:
             query = torch.addcmul(query * cosine, query.roll(half, -1), sine)
             layer.keys[begin:end] = torch.addcmul(key * cosine, key.roll(half, -1), sine)
             layer.values[begin:end] = F.linear(x, *layer.v).view(heads)
-            attended = self._attend(query, layer.keys[:end], layer.values[:end])
+            attended = self._attend(query, layer.keys[:end], layer.values[:end], mask)
             states = states + F.linear(attended, *layer.o)
             x = self._normalized(states, layer.mlp_norm)
             x = layer.activation(F.linear(x, *layer.gate)) * F.linear(x, *layer.up)
@@ -131,11 +144,11 @@ class LeanDecoder:
         self.length = end
         return states
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """query [n, heads, width] over keys and values [end, kv heads, width] -> [n, ...]."""
         count, end = len(query), len(keys)
         keys, values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
-        if count == end and count > 1:
+        if count == end and count > 1 and mask is None:
             out = F.scaled_dot_product_attention(
                 query.transpose(0, 1)[None],
                 keys,
@@ -148,7 +161,8 @@ class LeanDecoder:
         # Query heads that share a key head become rows of one product: no copy of the past.
         shape = (count, self._kv_heads, self._group, self._head_width)
         rows = query.view(shape).permute(1, 2, 0, 3).reshape(1, self._kv_heads, -1, shape[-1])
-        mask = self._mask(count)[:, self._room - end :] if count > 1 else None
+        if mask is None and count > 1:
+            mask = self._mask(count)[:, self._room - end :]
         out = F.scaled_dot_product_attention(rows, keys, values, mask, scale=self._scale)
         out = out.view(self._kv_heads, self._group, count, self._head_width)
         return out.permute(2, 0, 1, 3).reshape(count, -1)
@@ -181,11 +195,14 @@ class LeanDecoder:
         self._masks.clear()
 
 
-def lean_decoder(loaded: LoadedModel) -> LeanDecoder | None:
+def lean_decoder(
+    loaded: LoadedModel, build: Callable[[LoadedModel], LeanDecoder] = LeanDecoder
+) -> LeanDecoder | None:
     """A lean decoder of the model, or None where the model is not known to be that simple.
 
     It must be of a known type with plain linear layers, full attention through sdpa, rotations
     that do not depend on the length, on one device; and a probe must give the model's logits.
+    `build` makes the decoder, if it is to be more than a `LeanDecoder`.
     """
     model, config = loaded.model, loaded.model.config
     rotation = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
@@ -201,7 +218,7 @@ def lean_decoder(loaded: LoadedModel) -> LeanDecoder | None:
         return None
     if any(hasattr(m, "weight_scale") or hasattr(m, "qweight") for m in linear):
         return None
-    decoder = LeanDecoder(loaded)
+    decoder = build(loaded)
     error = probe(decoder, model)
     if not error <= tolerance(model.dtype):
         log.info("%s: lean decoding differs by %.2g, transformers runs it", loaded.name, error)

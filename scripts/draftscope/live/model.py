@@ -86,14 +86,20 @@ class CachedModel:
         end = self.length + count
         if end > self._positions.shape[1]:
             self._reserve(end)
+        positions = self._positions[:, self.length : end]
+        return self._read(token_ids, self._mask(count, end), positions, keep)
+
+    def _read(self, token_ids: Tensor, mask: Tensor | None, positions: Tensor, keep: int) -> Tensor:
+        """token_ids [n] under an additive mask [1, 1, n, length + n] at positions [1, n]."""
         hidden = self._body(
             input_ids=token_ids[None],
-            attention_mask=self._mask(count, end),
-            position_ids=self._positions[:, self.length : end],
+            attention_mask=mask,
+            position_ids=positions,
             cache=self._cache,
             use_cache=True,
         ).last_hidden_state[0]
-        self.length = end
+        count = token_ids.shape[0]
+        self.length += count
         if keep < count:
             hidden = hidden[count - keep :]
         return self._head(hidden) if self._head is not None else logits_of(self._loaded, hidden)
