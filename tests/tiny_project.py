@@ -74,6 +74,14 @@ EXPERIMENT = {
         "divergence": {"pair": "copy", "mode": "cold", "draft_length": 2, "prompts": 4},
         "threads": 1,
     },
+    "trees": {
+        "pair": "copy",
+        "mode": "cold",
+        "domains": [
+            {"name": "small", "prompts": 5, "max_new_tokens": 16, "published": "chat"},
+        ],
+        "entropy_bins": 3,
+    },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
 }
 

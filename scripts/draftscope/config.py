@@ -14,22 +14,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.domains.settings import Trees, TreeStudy, resolve_trees
 from draftscope.errors import UserError
 from draftscope.lossless.settings import Live, Lossless, resolve_live
 from draftscope.prompts import collecting
-from draftscope.stage import Fraction, Positive, Stage, no_duplicates
+from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 
 # What else lies in results/.
 RESERVED = ("README.md", "bench", "example")
-
-
-class DomainUse(Strict):
-    name: Name = Field(description="a domain of the registry")
-    prompts: Positive = Field(description="how many of its prompts, from the first")
-    max_new_tokens: Annotated[Positive, Field(le=1_000_000)] = Field(
-        description="budget of one trajectory, in tokens"
-    )
 
 
 class Registries(Strict):
@@ -106,7 +99,7 @@ class Report(Strict):
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[Literal["position", "lossless"]] = Field(min_length=1)
+    studies: list[Literal["position", "lossless", "domains"]] = Field(min_length=1)
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -120,6 +113,7 @@ class Experiment(Strict):
     position: Position
     choice: Choice
     lossless: Lossless
+    trees: Trees
     scorecard: Scorecard
     report: Report
 
@@ -148,7 +142,7 @@ class Resolved:
     """An experiment with the registry rows it uses, as plain dictionaries ready for `params`.
 
     `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
-    those of the live loop; `models` are of both.
+    those of the live loop, `trees` those that token trees are scored on; `models` are of all.
     """
 
     settings: Experiment
@@ -157,15 +151,22 @@ class Resolved:
     domains: Mapping[str, dict]
     modes: Mapping[str, dict]
     live: Live
+    trees: TreeStudy
 
     @property
     def targets(self) -> list[str]:
         return list(dict.fromkeys(pair["target"] for pair in self.pairs.values()))
 
     def shards(self, domain: str) -> list[str]:
-        """Names of the domain's shards: "0000", "0001", ... in registry order."""
-        count = -(-self.use(domain).prompts // self.settings.shard_size)
-        return [f"{index:04d}" for index in range(count)]
+        """Names of the domain's files of prompts: "0000", "0001", ... in registry order."""
+        return self._shards(self.use(domain).prompts)
+
+    def text_shards(self, target: str, domain: str, mode: str) -> list[str]:
+        """Names of the shards of a text: those of the domain's files of prompts that it takes."""
+        return self._shards(self.text(target, domain, mode).prompts)
+
+    def _shards(self, prompts: int) -> list[str]:
+        return [f"{index:04d}" for index in range(-(-prompts // self.settings.shard_size))]
 
     def shard_bounds(self, domain: str, shard: str) -> tuple[int, int]:
         """First prompt and one past the last of a shard."""
@@ -173,11 +174,28 @@ class Resolved:
         return start, min(start + self.settings.shard_size, self.use(domain).prompts)
 
     def use(self, domain: str) -> DomainUse:
+        """How many prompts of a domain are collected, for whatever study, and its budget."""
         for use in self.settings.domains:
             if use.name == domain:
                 return use
-        live = self.settings.lossless
-        return DomainUse(name=domain, prompts=live.most_prompts, max_new_tokens=live.max_new_tokens)
+        uses = self._tree_uses(domain)
+        if domain in self.live.domains:
+            live = self.settings.lossless
+            sizes = {"prompts": live.most_prompts, "max_new_tokens": live.max_new_tokens}
+            uses.append(DomainUse(name=domain, **sizes))
+        return max(uses, key=lambda use: use.prompts)
+
+    def text(self, target: str, domain: str, mode: str) -> DomainUse:
+        """Prompts and budget of the text by a target: the trees' own where it is theirs alone."""
+        main = target in self.targets and domain in self.domains and mode in self.modes
+        return self.use(domain) if main else self._tree_uses(domain)[0]
+
+    def _tree_uses(self, domain: str) -> list[DomainUse]:
+        return [
+            use
+            for use in self.settings.trees.domains
+            if use.name == domain and domain in self.trees.domains
+        ]
 
     def group(self, target: str, draft_group: str) -> list[str]:
         """Drafts scored together in one pass of the target, in the order of the pairs."""
@@ -209,9 +227,10 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     for use in settings.domains:
         collecting.check({"domain": use.name, **domains[use.name]}, use.prompts)
     live = _live(settings, rows)
-    models = registry.models_of({**pairs, **live.pairs}, rows["models"])
+    trees = _trees(settings, rows, pairs)
+    models = registry.models_of({**pairs, **live.pairs, **trees.pairs}, rows["models"])
     _check_references(settings, pairs, modes, names, rows["models"])
-    return Resolved(settings, models, pairs, domains, modes, live)
+    return Resolved(settings, models, pairs, domains, modes, live, trees)
 
 
 def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
@@ -231,6 +250,20 @@ def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
             raise
         return Live(problem=str(error))
     return live
+
+
+def _trees(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]) -> TreeStudy:
+    """What trees are scored on; an experiment without the domains study need not fit it."""
+    block = settings.trees
+    targets = {pair["target"] for pair in pairs.values()}
+    try:
+        target = registry.select(rows["pairs"], [block.pair], "pairs", "pair")[block.pair]["target"]
+        shared = target in targets and block.mode in settings.modes
+        return resolve_trees(block, rows, settings.domains, shared)
+    except UserError as error:
+        if "domains" in settings.studies:
+            raise
+        return TreeStudy(problem=str(error))
 
 
 def _check_references(

@@ -1,4 +1,4 @@
-"""Settings that every job with a model has, and the checks that several blocks share."""
+"""Settings that every job with a model has, and what several blocks share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from draftscope.strict import Integer, Number, Strict
+from draftscope.strict import Integer, Name, Number, Strict
 
 Positive = Annotated[Integer, Field(ge=1)]
 Fraction = Annotated[Number, Field(gt=0, lt=1)]
+
+
+class DomainUse(Strict):
+    name: Name = Field(description="a domain of the registry")
+    prompts: Positive = Field(description="how many of its prompts, from the first")
+    max_new_tokens: Annotated[Positive, Field(le=1_000_000)] = Field(
+        description="budget of one trajectory, in tokens"
+    )
 
 
 class Stage(Strict):

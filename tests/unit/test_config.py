@@ -2,28 +2,13 @@
 
 import copy
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 from draftscope import config, registry
 from draftscope.errors import UserError
-from draftscope.strict import Strict, load_yaml
-
-ROOT = Path(__file__).resolve().parents[2]
-LAPTOP = load_yaml(ROOT / "config/config.yaml")
-PAPER = load_yaml(ROOT / "config/paper.yaml")
-
-
-def merged(base: dict, over: dict) -> dict:
-    """What Snakemake makes of two configuration files: mappings merge, all else replaces."""
-    result = copy.deepcopy(base)
-    for key, value in over.items():
-        if isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
-        else:
-            result[key] = value
-    return result
+from draftscope.strict import Strict
+from experiments import LAPTOP, PAPER, ROOT, merged, registries
 
 
 def load(**over) -> config.Resolved:
@@ -98,16 +83,6 @@ def test_case_69_command_line_text_is_coerced_by_type_then_validated():
     assert "draft_lengths.0 is True" in message(draft_lengths=["true", "5"])
     assert "draft_lengths.0 is 2.5" in message(draft_lengths=["2.5"])
     assert load(experiment="123").settings.experiment == "123"
-
-
-def registries(tmp_path: Path, **files: str) -> dict:
-    paths = {}
-    for kind in ("models", "pairs", "domains", "modes"):
-        path = tmp_path / f"{kind}.yaml"
-        if kind in files:
-            path.write_text(files[kind], encoding="utf-8")
-        paths[kind] = [f"config/{kind}.yaml"] + ([str(path)] if kind in files else [])
-    return paths
 
 
 @pytest.mark.parametrize(

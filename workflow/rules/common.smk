@@ -40,13 +40,19 @@ def alternatives(names):
 
 wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
-    target=alternatives(EXPERIMENT.targets),
-    pair=alternatives({**EXPERIMENT.pairs, **EXPERIMENT.live.pairs}),
+    target=alternatives([*EXPERIMENT.targets, *EXPERIMENT.trees.targets]),
+    pair=alternatives(
+        {**EXPERIMENT.pairs, **EXPERIMENT.live.pairs, **EXPERIMENT.trees.pairs}
+    ),
     draft_group=alternatives(
         {pair["draft_group"] for pair in EXPERIMENT.pairs.values()}
     ),
-    domain=alternatives({**EXPERIMENT.domains, **EXPERIMENT.live.domains}),
-    mode=alternatives({**EXPERIMENT.modes, **EXPERIMENT.live.modes}),
+    domain=alternatives(
+        {**EXPERIMENT.domains, **EXPERIMENT.live.domains, **EXPERIMENT.trees.domains}
+    ),
+    mode=alternatives(
+        {**EXPERIMENT.modes, **EXPERIMENT.live.modes, **EXPERIMENT.trees.modes}
+    ),
     shard="[0-9]+",
 
 
@@ -95,15 +101,23 @@ def model_file(name):
     return RESULTS / "models" / name / "model.json"
 
 
+def row_of(kind, name):
+    """The registry row of a domain or mode, of whichever study it is."""
+    users = (EXPERIMENT, EXPERIMENT.live, EXPERIMENT.trees)
+    return next(
+        rows[name] for rows in (getattr(user, kind) for user in users) if name in rows
+    )
+
+
 def law(mode):
     """The decoding law of a mode."""
-    row = EXPERIMENT.modes.get(mode) or EXPERIMENT.live.modes[mode]
+    row = row_of("modes", mode)
     return {key: row[key] for key in ("temperature", "top_k", "top_p")}
 
 
 def domain_row(domain):
     """Where the prompts of a domain come from."""
-    return EXPERIMENT.domains.get(domain) or EXPERIMENT.live.domains[domain]
+    return row_of("domains", domain)
 
 
 def template(domain):
@@ -133,7 +147,7 @@ def all_prompt_shards(domain):
 def trajectory_shards(target, domain, mode):
     return [
         RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"
-        for shard in EXPERIMENT.shards(domain)
+        for shard in EXPERIMENT.text_shards(target, domain, mode)
     ]
 
 
@@ -217,6 +231,15 @@ def position_exhibits():
     tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
     figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
     return [RESULTS / "exhibits/position" / name for name in tables + figures]
+
+
+def measures_exhibits():
+    """Tables of every measure of acceptance."""
+    return [
+        RESULTS / "exhibits/measures" / f"{stem}.{kind}"
+        for stem in ("measures", "positions")
+        for kind in ("csv", "md", "tex")
+    ]
 
 
 def choice_exhibits():

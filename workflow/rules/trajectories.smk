@@ -2,10 +2,13 @@
 # Makes: trajectories/{target}/{domain}/{mode}/{shard}.parquet, the target's own text as token ids.
 # Why: the only expensive autoregressive step; everything else replays what it emitted.
 
-GENERATED = [name for name, row in EXPERIMENT.modes.items() if row["imported"] is None]
-IMPORTED = [
-    name for name, row in EXPERIMENT.modes.items() if row["imported"] is not None
-]
+TEXT_MODES = {**EXPERIMENT.modes, **EXPERIMENT.trees.modes}
+GENERATED = [name for name, row in TEXT_MODES.items() if row["imported"] is None]
+IMPORTED = [name for name, row in TEXT_MODES.items() if row["imported"] is not None]
+
+
+def budget(target, domain, mode, **_):
+    return EXPERIMENT.text(target, domain, mode).max_new_tokens
 
 
 rule generate:
@@ -30,8 +33,8 @@ rule generate:
             domain=wildcards.domain,
             mode=wildcards.mode,
             law=law(wildcards.mode),
-            samples=EXPERIMENT.modes[wildcards.mode]["samples"],
-            budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
+            samples=row_of("modes", wildcards.mode)["samples"],
+            budget=budget(**wildcards),
             template=template(wildcards.domain),
             batch_size=EXPERIMENT.settings.generation.batch_size,
             engine=EXPERIMENT.settings.generation.engine,
@@ -47,7 +50,7 @@ rule generate:
 rule import_trajectories:
     input:
         code=sources("import_trajectories.py"),
-        trajectories=lambda wildcards: EXPERIMENT.modes[wildcards.mode]["imported"][
+        trajectories=lambda wildcards: row_of("modes", wildcards.mode)["imported"][
             wildcards.domain
         ],
         prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
@@ -65,8 +68,8 @@ rule import_trajectories:
             domain=wildcards.domain,
             mode=wildcards.mode,
             law=law(wildcards.mode),
-            samples=EXPERIMENT.modes[wildcards.mode]["samples"],
-            budget=EXPERIMENT.use(wildcards.domain).max_new_tokens,
+            samples=row_of("modes", wildcards.mode)["samples"],
+            budget=budget(**wildcards),
             template=template(wildcards.domain),
         ),
     shell:

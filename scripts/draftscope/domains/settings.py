@@ -1,0 +1,165 @@
+"""The settings of the domains study, and the registry rows and texts that its trees stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from draftscope import registry
+from draftscope.errors import UserError
+from draftscope.prompts import collecting
+from draftscope.stage import DomainUse, Positive, Stage, no_duplicates
+from draftscope.strict import Name, Strict
+from draftscope.tree.shape import Shape
+
+
+class TreeDomain(DomainUse):
+    published: Literal["chat", "code", "math", "reasoning"] | None = Field(
+        default=None, description="the published domain that it stands beside"
+    )
+
+
+class TreeShape(Strict):
+    """The keys of `tree.shape.Shape`, which says what each kind needs; null stands for absent."""
+
+    kind: Literal["breadth_first", "static", "confidence", "paths"] = Field(
+        description="how a tree grows"
+    )
+    max_depth: Positive | None = Field(default=None, description="depth of its deepest node (Dmax)")
+    max_branch: Positive | None = Field(default=None, description="children of a node (bmax)")
+    max_nodes: Positive | None = Field(default=None, description="nodes of a tree (Nmax)")
+    root_branch: Positive | None = Field(
+        default=None, description="children of the root, never more than max_branch"
+    )
+    branching: list[Positive] | None = Field(
+        default=None, description="static: children of each node, by depth of the node"
+    )
+    paths: list[list[Positive]] | None = Field(
+        default=None, description="paths: each node as the ranks on its path"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_grown(self) -> TreeShape:
+        try:
+            Shape.of(self.model_dump())
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
+class Trees(Stage):
+    pair: Name = Field(description="target and draft of the trees")
+    mode: Name = Field(description="a greedy decoding mode of the registry")
+    domains: list[TreeDomain] = Field(min_length=1)
+    prompt_tokens: Positive | None = Field(
+        default=None, description="longer raw prompts are cut at their end to so many tokens"
+    )
+    shape: TreeShape
+    position_edge: Positive = Field(description="last generated token of the early half")
+    entropy_bins: Annotated[Positive, Field(ge=2, le=50)] = Field(
+        description="bins of the curves of acceptance over entropy, with equal numbers of nodes"
+    )
+
+    @model_validator(mode="after")
+    def _domains_are_told_apart(self) -> Trees:
+        no_duplicates([use.name for use in self.domains], "trees.domains")
+        labels = [use.published for use in self.domains if use.published]
+        no_duplicates(labels, "the published domains of trees.domains")
+        return self
+
+
+@dataclass(frozen=True)
+class TreeStudy:
+    """Registry rows of what trees are scored on; they need not be among those that are replayed.
+
+    `problem` says why there can be no trees, in an experiment that does not ask for them.
+    """
+
+    pairs: Mapping[str, dict] = field(default_factory=dict)
+    domains: Mapping[str, dict] = field(default_factory=dict)
+    modes: Mapping[str, dict] = field(default_factory=dict)
+    problem: str | None = None
+
+    @property
+    def targets(self) -> list[str]:
+        return [pair["target"] for pair in self.pairs.values()]
+
+
+def resolve_trees(
+    block: Trees, rows: Mapping[str, dict], main: Sequence[DomainUse], shared: bool
+) -> TreeStudy:
+    """Look up what the study needs, and check it against what the experiment has anyway.
+
+    Args:
+        rows: registry -> name -> row, as `registry.load_all` gives them.
+        main: domains of the experiment; their files of prompts are the study's too.
+        shared: whether the experiment generates the text of its domains by the study's target in
+            the study's mode, so that the study takes that text.
+
+    Raises:
+        UserError: an unknown name, a draft without probabilities, a mode that samples, or more
+            prompts or tokens than the experiment's own files hold.
+    """
+    study = TreeStudy(
+        registry.select(rows["pairs"], [block.pair], "pairs", "pair"),
+        registry.select(rows["domains"], [u.name for u in block.domains], "domains", "domain"),
+        registry.select(rows["modes"], [block.mode], "modes", "mode"),
+    )
+    _check_names(block, study, rows["models"])
+    own = {use.name: use for use in main}
+    for use in block.domains:
+        row = study.domains[use.name]
+        collecting.check({"domain": use.name, **row}, use.prompts)
+        if block.prompt_tokens is not None and row["template"]["chat_template"]:
+            raise UserError(
+                f"trees.prompt_tokens cuts raw prompts, and domain {use.name!r} has a chat "
+                "template (see template in the registry of domains)"
+            )
+        if use.name in own:
+            _check_prompts(use, own[use.name])
+        if use.name in own and shared:
+            _check_text(block, use, own[use.name])
+        elif study.modes[block.mode]["imported"] is not None:
+            raise UserError(
+                f"trees.mode {block.mode!r} imports its text, and the experiment imports none of "
+                f"domain {use.name!r} by the target of pair {block.pair!r}"
+            )
+    return study
+
+
+def _check_names(block: Trees, study: TreeStudy, models: Mapping[str, dict]) -> None:
+    if study.modes[block.mode]["temperature"]:
+        raise UserError(
+            f"trees.mode {block.mode!r} samples; a tree's accepted path can be read off the text "
+            "only where decoding is greedy"
+        )
+    draft = study.pairs[block.pair]["draft"]
+    if registry.models_of(study.pairs, models)[draft]["kind"] == "prompt_lookup":
+        raise UserError(
+            f"trees.pair {block.pair!r}: prompt lookup gives no probabilities to grow a tree from"
+        )
+
+
+def _check_prompts(use: DomainUse, own: DomainUse) -> None:
+    if use.prompts > own.prompts:
+        raise UserError(
+            f"trees.domains wants {use.prompts} prompts of domain {use.name!r}, which has "
+            f"{own.prompts} in this experiment"
+        )
+
+
+def _check_text(block: Trees, use: DomainUse, own: DomainUse) -> None:
+    """The study takes the beginning of text that is there anyway, and cannot change it."""
+    if use.max_new_tokens > own.max_new_tokens:
+        raise UserError(
+            f"trees.domains wants {use.max_new_tokens} tokens of domain {use.name!r}, whose text "
+            f"this experiment generates with {own.max_new_tokens}"
+        )
+    if block.prompt_tokens is not None:
+        raise UserError(
+            f"trees.prompt_tokens would cut prompts of domain {use.name!r}, whose text this "
+            "experiment generates from whole ones; leave it out, or take another pair or mode"
+        )
