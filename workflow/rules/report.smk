@@ -9,6 +9,10 @@ REPORT_FILES = [
 STUDIES = {
     "position": {"title": "Acceptance by position", "exhibits": position_exhibits()},
     "choice": {"title": "Draft choice", "exhibits": choice_exhibits()},
+    "measures": {
+        "title": "Every measure of acceptance",
+        "exhibits": measures_exhibits(),
+    },
 }
 # The published exhibit of each study that the summary speaks of.
 HEADLINES = {
@@ -18,7 +22,11 @@ HEADLINES = {
     },
     "choice": {"exhibit": "choice", "title": "Which draft, which draft length"},
 }
-SCHEMAS = ["draftscope.position.schemas", "draftscope.choice.schema"]
+SCHEMAS = [
+    "draftscope.position.schemas",
+    "draftscope.choice.schema",
+    "draftscope.exhibits.measures",
+]
 if "lossless" in EXPERIMENT.settings.studies:
     STUDIES["lossless"] = {
         "title": "Lossless decoding and its speed",
