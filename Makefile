@@ -40,7 +40,7 @@ bench: environment  ## speed against transformers' assisted generation, to resul
 
 example: demo  ## keep the small exhibits of a laptop run in results/example
 	rm -rf results/example && mkdir -p results/example
-	cp -r results/laptop/exhibits/position results/laptop/exhibits/choice results/example/
+	cd results/laptop/exhibits && cp -r position choice measures ../../example/
 	cp results/laptop/scorecard.csv results/laptop/scorecard.md results/example/
 
 test: environment  ## unit tests and one small workflow run
