@@ -187,8 +187,17 @@ class Resolved:
 
     def text(self, target: str, domain: str, mode: str) -> DomainUse:
         """Prompts and budget of the text by a target: the trees' own where it is theirs alone."""
-        main = target in self.targets and domain in self.domains and mode in self.modes
-        return self.use(domain) if main else self._tree_uses(domain)[0]
+        return (
+            self.use(domain) if self._is_main(target, domain, mode) else self._tree_uses(domain)[0]
+        )
+
+    def cuts_prompts(self, target: str, domain: str, mode: str) -> bool:
+        """Whether the text continues prompts that are cut to `trees.prompt_tokens`."""
+        cut = self.settings.trees.prompt_tokens is not None
+        return cut and not self._is_main(target, domain, mode)
+
+    def _is_main(self, target: str, domain: str, mode: str) -> bool:
+        return target in self.targets and domain in self.domains and mode in self.modes
 
     def _tree_uses(self, domain: str) -> list[DomainUse]:
         return [

@@ -144,6 +144,13 @@ def all_prompt_shards(domain):
     ]
 
 
+def text_prompts(target, domain, mode, shard):
+    """The prompts that a target's text continues: cut ones where only the trees need the text."""
+    if EXPERIMENT.cuts_prompts(target, domain, mode):
+        return RESULTS / "prompts_cut" / target / domain / f"{shard}.parquet"
+    return RESULTS / "prompts" / domain / f"{shard}.parquet"
+
+
 def trajectory_shards(target, domain, mode):
     return [
         RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"

@@ -1,10 +1,12 @@
 # Needs: a domain's source (a package, a file of the project, or a data set on the hub).
-# Makes: prompts/{domain}/{shard}.parquet, a fixed block of prompts in registry order.
+# Makes: prompts/{domain}/{shard}.parquet, a fixed block of prompts in registry order; for the trees,
+#   if they ask for it, prompts_cut/{target}/{domain}/{shard}.parquet, none longer than so many tokens.
 # Why: one file a shard, so that more prompts make new files and leave the old ones alone.
 
 
 localrules:
     collect_prompts,
+    cut_prompts,
 
 
 rule collect_prompts:
@@ -29,3 +31,21 @@ rule collect_prompts:
     shell:
         "python scripts/collect_prompts.py --settings {params.settings:q}"
         " --start {params.bounds[0]} --stop {params.bounds[1]} --output {output:q} 2> {log:q}"
+
+
+rule cut_prompts:
+    input:
+        code=sources("cut_prompts.py"),
+        prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
+        model=RESULTS / "models/{target}/model.json",
+    output:
+        RESULTS / "prompts_cut/{target}/{domain}/{shard}.parquet",
+    log:
+        LOGS / "prompts_cut/{target}/{domain}/{shard}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    params:
+        tokens=EXPERIMENT.settings.trees.prompt_tokens,
+    shell:
+        "python scripts/cut_prompts.py --tokens {params.tokens} --model {input.model:q}"
+        " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"

@@ -13,7 +13,7 @@ def budget(target, domain, mode, **_):
 
 rule generate:
     input:
-        prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
+        prompts=lambda wildcards: text_prompts(**wildcards),
         model=RESULTS / "models/{target}/model.json",
     output:
         RESULTS / "trajectories/{target}/{domain}/{mode}/{shard}.parquet",
