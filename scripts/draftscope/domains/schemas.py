@@ -54,7 +54,7 @@ CORRELATIONS = {
 FACTORS = {
     "domain": "the kind of text; varies between prompts only",
     "depth": "depth of the node, as a category",
-    "rank": "rank of the node among its siblings, as a category",
+    "rank": "rank of the node, and whether an ancestor has a rank below 1, as a category",
     "entropy": "target entropy at the node, in bins of equal numbers of nodes over all domains",
     "position": "early or late in the text",
 }
@@ -256,8 +256,13 @@ register(
         PROMPTS,
         field("nodes", COUNT, "nodes", "nodes"),
         real("alone", "share of the deviance that the factor explains by itself"),
-        *interval("dropped", "share of the deviance lost when the full model does without it"),
-        real("by_chance", "dropped, mean over domains dealt to prompts at random (domain only)"),
+        *interval(
+            "dropped",
+            "share of the deviance lost when the full model does without it, less what chance "
+            "gives (jackknife over prompts); below 0: no more than chance",
+        ),
+        real("by_chance", "mean of that share over domains dealt to prompts at random (domain "
+             "only): what chance gives"),
         real("wald", "chi-square of the factor's coefficients in the full model, by prompt"),
         real("p", "of wald"),
         real("permutation_p", "domains dealt to prompts at random, factor alone (domain only)"),
@@ -274,7 +279,7 @@ register(
         field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
         field("first", TEXT, "factor"),
         field("second", TEXT, "factor that is subtracted"),
-        *interval("difference", "dropped deviance share, first minus second"),
+        *interval("difference", "dropped (see domains_models), first minus second"),
         real("p", "two-sided, by prompt"),
         METHOD,
         REASON,
@@ -318,6 +323,7 @@ register(
         field("kind", TEXT, "chain (rank 1 only) or tree"),
         field("rule", TEXT, "nodes: most tokens a round for this many nodes; cost: most speed"),
         real("cost_ratio", "draft step / target pass that the speed is computed for"),
+        field("budget", COUNT, "most nodes (tree) or tokens (chain) that were allowed", "nodes"),
         field("nodes", COUNT, "nodes of the best shape; 0: plain decoding is best", "nodes"),
         field("depth", SHORT, "depth of the best shape"),
         field("paths", TEXT, "its nodes as JSON: a list of rank paths, parents before children"),
