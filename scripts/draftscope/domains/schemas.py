@@ -1,7 +1,7 @@
 """Files of the domains study: statistics/domains/*.parquet, one schema a file.
 
 Rows are long: a domain (or `ALL`, the domains pooled), a measure, and a value with its interval.
-`MEASURES`, `LENGTHS`, `SURVIVALS`, `CORRELATIONS` and `FACTORS` say what each name means and
+`RATES`, `LENGTHS`, `SURVIVALS`, `COMPARISONS`, `CORRELATIONS` and `FACTORS` say what each name means and
 whether it follows the published protocol or the corrected one. A value that does not exist is
 null and `reason` says why.
 """
@@ -27,7 +27,8 @@ MEASURES = {
 # Further measures of `rates` (they have no depth of their own).
 RATES = MEASURES | {
     "alpha_macro": (CORRECTED, "min(1, p/q) of all nodes: mean over prompts of the prompt's mean"),
-    "walk_chain_macro": (CORRECTED, "walk_chain: mean over prompts of the prompt's own rate"),
+    "walk_first": (CORRECTED, "trees whose node of depth 1 and rank 1 is accepted / trees"),
+    "walk_first_macro": (CORRECTED, "walk_first: mean over prompts of the prompt's own rate"),
     "walk_nodes": (CORRECTED, "nodes accepted by the walk / all nodes verified"),
     "target_entropy": (PUBLISHED, "entropy of p at T=1, mean over all nodes (nats)"),
     "target_entropy_text": (CORRECTED, "entropy of p at T=1, mean over the text's own positions"),
@@ -45,6 +46,15 @@ LENGTHS = {
     "joint_macro": (CORRECTED, "the same, mean over prompts of the prompt's mean"),
     "rounds": (CORRECTED, "the same over real rounds: each starts where the last one ended"),
     "rounds_all": (CORRECTED, "the same with the rounds that the end of the text cut"),
+}
+# How `changes` compares a depth with depth 1. A rate among reached nodes cannot be compared prompt
+# by prompt: within a finite text, the rate after accepted tokens is below the text's own rate even
+# if nothing depends on depth, because the tokens before are known to be accepted.
+COMPARISONS = {
+    "prompt": "the prompt's own rates, mean over prompts (measures of all nodes)",
+    "text": "with the text's other positions at depth 1, those before the node left out",
+    "position": "with depth 1 at the same position of the text, in the tree that starts there; "
+    "zero for a draft that sees the full text",
 }
 CORRELATIONS = {
     "pooled": (PUBLISHED, "over all nodes of the domain, taken as independent"),
@@ -86,7 +96,7 @@ def measure(names: dict[str, tuple[str, str]]) -> pa.Field:
 
 
 TEST = [
-    real("p", "two-sided p-value with the prompt as the unit"),
+    real("p", "two-sided p-value, the prompt as the unit (nodes where the measure is pooled)"),
     real("holm_p", "p adjusted by Holm over the domains of the measure"),
     field("family", COUNT, "tests in that adjustment", "tests"),
 ]
@@ -147,8 +157,12 @@ register(
         field("depth", SHORT, "depth that is compared"),
         PROMPTS,
         field("left_out", COUNT, "prompts without a node at one of the depths", "prompts"),
+        field(
+            "comparison", TEXT, "; ".join(f"{name}: {text}" for name, text in COMPARISONS.items())
+        ),
+        field("nodes", COUNT, "nodes at the compared depth", "nodes"),
         real("pooled", "difference of the plain means, as published"),
-        *interval("difference", "mean over prompts of the prompt's own difference of rates"),
+        *interval("difference", "mean difference, as `comparison` says"),
         field("up", COUNT, "prompts with a higher rate at the second depth", "prompts"),
         field("down", COUNT, "prompts with a lower one", "prompts"),
         field("ties", COUNT, "prompts with no difference", "prompts"),
@@ -174,7 +188,7 @@ register(
         real("pooled", "late minus early, plain means, as published"),
         PROMPTS,
         field("left_out", COUNT, "prompts without early or without late nodes", "prompts"),
-        *interval("difference", "mean over prompts of the prompt's own late minus early"),
+        *interval("difference", "late minus early rate over the prompts that have both"),
         *TEST,
         METHOD,
         REASON,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from draftscope.statistics.intervals import Interval, bootstrap
@@ -70,30 +71,56 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation:
 
 
 def spearman_by_prompt(
-    x: Sequence[float], y: Sequence[float], prompts: Sequence[Any], **options: Any
+    x: Sequence[float],
+    y: Sequence[float],
+    prompts: Sequence[Any],
+    categories: Sequence[Any] | None = None,
+    **options: Any,
 ) -> CorrelationByPrompt:
     """Rank correlation within each prompt, averaged over prompts.
 
     Args:
-        x, y: shape [n].
+        x, y: shape [n]; pairs with a NaN are dropped.
         prompts: the prompt of each pair, shape [n].
+        categories: what to hold equal, shape [n]: the prompt's ranks less their mean in each
+            category are correlated, which is the partial correlation of ranks given categories.
         options: passed to `bootstrap` (method, confidence, resamples, rng).
     """
     x, y, prompts = np.asarray(x, float), np.asarray(y, float), np.asarray(prompts)
-    if prompts.shape != x.shape:
-        raise ValueError(f"{x.shape} values but {prompts.shape} prompts")
-    order = np.argsort(prompts, kind="stable")
-    starts = np.unique(prompts[order], return_index=True)[1]
-    groups = np.split(order, starts[1:]) if len(order) else []
-    rhos = [spearman(x[rows], y[rows]).rho for rows in groups]
-    defined = [rho for rho in rhos if rho is not None]
+    if not x.shape == y.shape == prompts.shape:
+        raise ValueError(f"{x.shape} and {y.shape} values but {prompts.shape} prompts")
+    names, prompt = np.unique(prompts, return_inverse=True)
+    keep = ~(np.isnan(x) | np.isnan(y))
+    cell = prompt
+    if categories is not None:
+        known, category = np.unique(np.asarray(categories), return_inverse=True)
+        cell = prompt * len(known) + category
+    rhos = _rhos(x[keep], y[keep], prompt[keep], cell[keep], len(names))
+    defined = rhos[~np.isnan(rhos)]
     return CorrelationByPrompt(
         bootstrap(defined, **options),
         sign_test(defined),
-        tuple(rhos),
+        tuple(None if np.isnan(rho) else float(rho) for rho in rhos),
         len(defined),
         len(rhos) - len(defined),
     )
+
+
+def _rhos(x, y, prompt, cell, prompts: int) -> np.ndarray:
+    """Correlation of ranks within each prompt, ranks centered in each cell; NaN if undefined."""
+    centered = []
+    for values in (x, y):
+        ranks = pd.Series(values).groupby(prompt).rank().to_numpy()
+        ranks = 2.0 * ranks  # whole numbers, so that equal ranks leave exactly nothing
+        count = np.bincount(cell)
+        mean = np.bincount(cell, ranks) / np.maximum(count, 1)
+        centered.append(ranks - mean[cell])
+    a, b = centered
+    n = np.bincount(prompt, minlength=prompts)
+    xx, yy, xy = (np.bincount(prompt, each, prompts) for each in (a * a, b * b, a * b))
+    defined = (n >= 3) & (np.minimum(xx, yy) > 1e-9 * n**3.0)
+    product = np.sqrt(np.where(defined, xx * yy, 1.0))
+    return np.where(defined, np.clip(xy / product, -1.0, 1.0), np.nan)
 
 
 def _pairs(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +31,32 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class LogisticFit:
-    """Coefficients by name; `n` prompts, of which `values` outcomes."""
+    """Coefficients by name; `n` prompts, of which `values` outcomes.
+
+    Attributes:
+        bounded: names of the coefficients that have an estimate, in the order of `covariance`.
+        covariance: of these, clustered by prompt; None with fewer than two prompts.
+    """
 
     coefficients: Mapping[str, Coefficient]
     n: int
     values: int
     separated: int
     reason: str | None = None
+    bounded: tuple[str, ...] = ()
+    covariance: np.ndarray | None = None
+
+    def wald(self, names: Sequence[str]) -> tuple[float, int, float] | None:
+        """Chi-square, degrees of freedom and p of "all of these are zero"; None if undefined."""
+        if self.covariance is None or not names or not set(names) <= set(self.bounded):
+            return None
+        at = [self.bounded.index(name) for name in names]
+        estimates = np.array([self[name].estimate for name in names])
+        matrix = self.covariance[np.ix_(at, at)]
+        if np.linalg.matrix_rank(matrix) < len(at):  # fewer prompts than coefficients
+            return None
+        statistic = float(estimates @ np.linalg.solve(matrix, estimates))
+        return statistic, len(at), float(stats.chi2.sf(statistic, len(at)))
 
     def __getitem__(self, name: str) -> Coefficient:
         return self.coefficients[name]
@@ -47,6 +67,7 @@ def logistic(
     covariates: Mapping[str, Sequence[float] | np.ndarray],
     prompts: Sequence[Any] | np.ndarray,
     confidence: float = 0.95,
+    weights: Sequence[float] | np.ndarray | None = None,
 ) -> LogisticFit:
     """Logistic regression with an intercept and errors clustered by prompt (sandwich).
 
@@ -59,17 +80,26 @@ def logistic(
         outcome: 0 or 1, shape [n].
         covariates: name -> values [n]; an intercept is added under the name "intercept".
         prompts: the prompt of each outcome, [n].
+        weights: how many outcomes of its prompt a row stands for, [n]; rows of weight 0 are
+            left out. The result is that of the rows written out one by one. An outcome that is
+            a share a stands for an outcome 1 of weight a and an outcome 0 of weight 1 - a.
 
     Raises:
-        ValueError: shapes differ, an outcome is not 0 or 1, covariates are collinear or NaN.
+        ValueError: shapes differ, an outcome is not 0 or 1, covariates are collinear or NaN, a
+            weight is negative.
     """
     y = np.asarray(outcome, dtype=float)
+    w = np.ones_like(y) if weights is None else np.asarray(weights, dtype=float)
     names = ["intercept", *covariates]
     columns = [np.ones(len(y)), *(np.asarray(column, float) for column in covariates.values())]
     codes = np.unique(np.asarray(prompts), return_inverse=True)[1]
-    if any(column.shape != y.shape for column in (*columns, codes)):
-        raise ValueError("outcome, covariates and prompts differ in length")
+    if any(column.shape != y.shape for column in (*columns, codes, w)):
+        raise ValueError("outcome, covariates, prompts and weights differ in length")
+    if not (np.isfinite(w) & (w >= 0)).all():
+        raise ValueError("weights must be finite and not negative")
     x = np.stack(columns, axis=1)
+    if not w.all():
+        x, y, codes, w = x[w > 0], y[w > 0], codes[w > 0], w[w > 0]
     if not np.isin(y, (0, 1)).all() or not np.isfinite(x).all():
         raise ValueError("outcomes must be 0 or 1 and covariates finite")
     if np.linalg.matrix_rank(x) < len(names):
@@ -78,8 +108,11 @@ def logistic(
     bounded = [index for index, direction in enumerate(directions) if direction is None]
     rest = ~separated
     fitted: dict[int, Coefficient] = {}
+    covariance = None
     if bounded and rest.any():
-        fitted = _fit(x[rest][:, bounded], y[rest], codes[rest], bounded, names, confidence)
+        fitted, covariance = _fit(
+            x[rest][:, bounded], y[rest], w[rest], codes[rest], bounded, names, confidence
+        )
     reasons = {1: "unbounded (perfect separation)", -1: "unbounded (perfect separation)"}
     coefficients = {
         name: fitted.get(index)
@@ -90,10 +123,18 @@ def logistic(
         for index, name in enumerate(names)
     }  # fmt: skip
     reason = None
+    values, set_aside = round(float(w.sum())), round(float(w[separated].sum()))
     if separated.any():
-        reason = f"perfect separation: {int(separated.sum())} of {len(y)} outcomes set aside"
-    prompt_count = int(codes.max()) + 1 if len(codes) else 0
-    return LogisticFit(coefficients, prompt_count, len(y), int(separated.sum()), reason)
+        reason = f"perfect separation: {set_aside} of {values} outcomes set aside"
+    return LogisticFit(
+        coefficients,
+        len(np.unique(codes)),
+        values,
+        set_aside,
+        reason,
+        tuple(names[index] for index in bounded if index in fitted),
+        covariance,
+    )
 
 
 def _separation(x: np.ndarray, y: np.ndarray) -> tuple[list[int | None], np.ndarray]:
@@ -132,22 +173,36 @@ def _separation(x: np.ndarray, y: np.ndarray) -> tuple[list[int | None], np.ndar
     return directions, ~left[owner]
 
 
-def _fit(x, y, codes, bounded, names, confidence) -> dict[int, Coefficient]:
+def _fit(x, y, w, codes, bounded, names, confidence):
     # statsmodels takes a second to import; a script that needs no test should not wait for it.
     import statsmodels.api as sm
+    from statsmodels.tools.sm_exceptions import SpecificationWarning
 
-    model = sm.GLM(y, x, family=sm.families.Binomial())
-    few = len(np.unique(codes)) < 2
-    result = model.fit() if few else model.fit(cov_type="cluster", cov_kwds={"groups": codes})
+    model = sm.GLM(y, x, family=sm.families.Binomial(), freq_weights=w)
+    prompts, values = len(np.unique(codes)), float(w.sum())
+    covariance = None
+    if prompts < 2:
+        result = model.fit()
+    else:
+        # With weights its small-sample factor counts rows instead of outcomes, of which it warns.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SpecificationWarning)
+            result = model.fit(
+                cov_type="cluster", cov_kwds={"groups": codes, "use_correction": False}
+            )
+        factor = prompts / (prompts - 1) * (values - 1) / max(values - x.shape[1], 1)
+        covariance = np.asarray(result.cov_params()) * factor
     z = stats.norm.ppf(0.5 + confidence / 2)
     coefficients = {}
     for position, index in enumerate(bounded):
-        estimate, error = float(result.params[position]), float(result.bse[position])
-        if few or not np.isfinite(error):
+        estimate = float(result.params[position])
+        square = -1.0 if covariance is None else float(covariance[position, position])
+        if not (np.isfinite(square) and square >= 0):
             coefficients[index] = Coefficient(
                 names[index], estimate, None, None, None, reason="one prompt: no interval"
             )
             continue
+        error = float(np.sqrt(square))
         coefficients[index] = Coefficient(
             names[index],
             estimate,
@@ -155,4 +210,4 @@ def _fit(x, y, codes, bounded, names, confidence) -> dict[int, Coefficient]:
             estimate + z * error,
             float(2 * stats.norm.sf(abs(estimate) / error)) if error > 0 else None,
         )
-    return coefficients
+    return coefficients, covariance
