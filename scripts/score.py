@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from pathlib import Path
 
 from draftscope.errors import UserError, command, json_argument
 
@@ -35,7 +34,7 @@ def main() -> None:
     runtime.prepare(settings["threads"])
     from draftscope import models, records
     from draftscope.models.vocabulary import align
-    from draftscope.scoring import check_disagreement, score
+    from draftscope.scoring import check_disagreement, require_same_target, score
 
     prompt_ids = None
     if arguments.prompts:
@@ -45,7 +44,7 @@ def main() -> None:
 
     how = (settings["device"], settings["dtype"], settings["attention"])
     target = models.load(arguments.target, *how)
-    _require_same_target(generated, target.condition("target"), arguments.trajectories)
+    require_same_target(generated, target.condition("target"), arguments.trajectories)
     allowed = {row["name"]: row["allow_special_differences"] for row in settings["drafts"]}
     drafts, described = [], {}
     for path in arguments.drafts:
@@ -83,14 +82,6 @@ def main() -> None:
 
 
 _SCORING = ("dtype", "attention", "device_type")
-
-
-def _require_same_target(generated: dict, target: dict, path: str | Path) -> None:
-    for key in ("target", "target_revision", "tokenizer_sha256"):
-        if key in generated and generated[key] != target[key]:
-            raise UserError(
-                f"{path} was generated with {key} {generated[key]}, but {key} is now {target[key]}"
-            )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ and nothing is cropped and renormalised.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,22 @@ def check_disagreement(rows: Sequence[Mapping[str, Any]], limit: float) -> float
     return share
 
 
+def require_same_target(
+    generated: Mapping[str, Any], target: Mapping[str, Any], path: str | os.PathLike
+) -> None:
+    """Raises UserError unless the condition a text was generated under names this target.
+
+    Args:
+        generated: condition of the trajectories at `path`.
+        target: condition of the loaded target (`LoadedModel.condition`).
+    """
+    for key in ("target", "target_revision", "tokenizer_sha256"):
+        if key in generated and generated[key] != target[key]:
+            raise UserError(
+                f"{path} was generated with {key} {generated[key]}, but {key} is now {target[key]}"
+            )
+
+
 def _once(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """One row a trajectory: what concerns the target alone is repeated for each draft and law."""
     seen: dict[tuple[str, int], Mapping[str, Any]] = {}
@@ -132,11 +149,12 @@ def _check(target, drafts, trajectories, laws) -> list[str]:
         if not check_halves(model):
             unprobed.append(model.name)
         for row in trajectories:
-            _check_readable(model, row)
+            check_readable(model, row)
     return unprobed
 
 
-def _check_readable(model: LoadedModel, row: Mapping[str, Any]) -> None:
+def check_readable(model: LoadedModel, row: Mapping[str, Any]) -> None:
+    """Raises UserError, naming prompt and position, where a model cannot read a trajectory."""
     ids = [*row["prompt_token_ids"], *row["token_ids"]]
     where = f"prompt {row['prompt_id']}, sample {row['sample']}"
     if model.max_positions is not None and row["status"] == "ok" and len(ids) > model.max_positions:

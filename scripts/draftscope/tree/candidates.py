@@ -56,7 +56,7 @@ def _highest(logits: Tensor, k: int) -> Tensor:
     crowded = (logits >= threshold).sum(-1) > k  # equal logits on both sides of the cut
     if bool(crowded.any()):
         rows = logits[crowded]
-        ids[crowded] = rows.sort(-1, descending=True, stable=True).indices[:, :k]
-    ids = ids.sort(-1).values
-    order = logits.gather(-1, ids).sort(-1, descending=True, stable=True).indices
+        ids[crowded] = rows.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    ids = ids.sort(dim=-1).values
+    order = logits.gather(-1, ids).sort(dim=-1, descending=True, stable=True).indices
     return ids.gather(-1, order)

@@ -9,7 +9,7 @@ from draftscope.schemas import KEYS, field, register
 SHORT, REAL, FLAG = pa.int16(), pa.float32(), pa.bool_()
 STEP = field("step", pa.int32(), "generated position of the tree's first level, from 0", "tokens")
 
-register(
+NODES = register(
     "nodes",
     [
         *KEYS,
@@ -27,7 +27,7 @@ register(
         field("accepted", FLAG, "greedy decoding accepts the node: its path is the text"),
     ],
 )
-register(
+TREES = register(
     "trees",
     [
         *KEYS,

@@ -100,6 +100,16 @@ class Shape:
             return min(self.max_nodes, max(self.children_at(1), self.children_at(2)))
         return int(self.skeleton().ranks.max())
 
+    @functools.cached_property
+    def most_read(self) -> int:
+        """Most nodes of a tree that are read before it is complete, at any one level or in all.
+
+        A node without children is never read: its own distribution proposes nothing.
+        """
+        if self.kind == "confidence":
+            return self.max_nodes
+        return len(np.unique(self.skeleton().parents)) - 1
+
     def children_at(self, depth: int) -> int:
         """Most children that a node of depth - 1 may have, where all of a level have alike."""
         if self.kind == "static":

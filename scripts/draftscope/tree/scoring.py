@@ -1,0 +1,320 @@
+"""Score token trees along trajectories: a tree at every generated position, teacher-forced.
+
+The greedy text is known, so all of its trees are drafted and scored together. The text is read
+once by each model. The draft then reads the nodes of many trees level by level, as far down as
+there are children to propose; the target reads the nodes that have children in one pass. Each
+node sees the text before its tree, its ancestors and itself, so its distribution is that of its
+path read alone. Last, each tree's greedy path is read off the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftscope import sampling
+from draftscope.ends import effective_budget
+from draftscope.errors import UserError
+from draftscope.logits import check_halves, logits_of
+from draftscope.progress import progress
+from draftscope.scoring import LARGEST_BLOCK, check_readable
+from draftscope.tree.candidates import Candidates, candidates
+from draftscope.tree.log import Columns, node_log
+from draftscope.tree.reader import TreeReader
+from draftscope.tree.selfcheck import check_trees
+from draftscope.tree.shape import ROOT, Growth, Shape, Tree
+
+if TYPE_CHECKING:
+    from draftscope.models import LoadedModel
+    from draftscope.models.vocabulary import Alignment
+
+# Most nodes read at one time: their mask has so many rows, and as many columns beside the text's.
+NODES = 512
+
+
+class Outlook(NamedTuple):
+    """The target on n nodes of t trees, T=1, in nats.
+
+    log_p [n], and entropy [n] of the distributions they are from; of the distributions at the
+    roots argmax [t] and top2_gap [t], how far apart the two best logits are.
+    """
+
+    log_p: np.ndarray
+    entropy: np.ndarray
+    argmax: np.ndarray
+    top2_gap: np.ndarray
+
+
+@dataclass
+class TreeScores:
+    """Columns of the schemas `nodes` and `trees`, one entry a trajectory.
+
+    `checks` has a row a trajectory for `draftscope.scoring.check_disagreement`: prompt_id,
+    sample, top2_gap and target_disagreement, arrays [tokens].
+    """
+
+    nodes: list[Columns] = field(default_factory=list)
+    trees: list[Columns] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+
+
+def score_trees(
+    target: LoadedModel,
+    draft: LoadedModel,
+    alignment: Alignment,
+    trajectories: Sequence[Mapping[str, Any]],
+    shape: Shape,
+    nodes: int = NODES,
+) -> TreeScores:
+    """Draft and score a tree at every generated position of greedy trajectories.
+
+    Each trajectory is a pass of its own, so the numbers depend on no other trajectory.
+
+    Args:
+        alignment: of the draft's vocabulary to the target's (`models.vocabulary.align`). Ids that
+            the draft means otherwise are masked before its softmax; ids that the target's head
+            lacks keep their probability and are no candidates, so every node is a token of both.
+        trajectories: rows of the schema `trajectories`, decoded greedily by the target; skipped
+            ones give nothing.
+        shape: of the trees. A tree is cut at the level where the budget of its trajectory or the
+            context of a model ends.
+        nodes: most nodes that are read at one time.
+
+    Raises:
+        UserError: a model cannot read trees (no full attention, or an attention implementation
+            that ignores their mask), cannot read a trajectory, or gives NaN.
+    """
+    for model in (target, draft):
+        if model.model is None:
+            raise UserError(
+                f"{model.name} ({model.kind}) has no distribution to grow or score a tree with"
+            )
+        for row in trajectories:
+            check_readable(model, row)
+    scores = TreeScores()
+    usable = [row for row in trajectories if row["status"] == "ok" and len(row["token_ids"])]
+    total = sum(len(row["token_ids"]) for row in usable)
+    with torch.inference_mode(), progress(total, f"scoring trees of {target.name}") as reporter:
+        for model in (target, draft):
+            check_halves(model)
+            check_trees(model)
+        readers = TreeReader(target), TreeReader(draft)
+        for trajectory in usable:
+            _add(scores, trajectory, *_trees(*readers, alignment, trajectory, shape, nodes))
+            reporter.update(len(trajectory["token_ids"]))
+    return scores
+
+
+def _add(
+    scores: TreeScores, trajectory: Mapping[str, Any], trees: list[Tree], cut, outlook: Outlook
+) -> None:
+    nodes, rows = node_log(trajectory, trees, outlook.log_p, outlook.entropy, cut)
+    scores.nodes.append(nodes)
+    scores.trees.append(rows)
+    scores.checks.append(
+        {
+            "prompt_id": trajectory["prompt_id"],
+            "sample": trajectory["sample"],
+            "top2_gap": outlook.top2_gap,
+            "target_disagreement": outlook.argmax != np.asarray(trajectory["token_ids"]),
+        }
+    )
+
+
+def beginnings(
+    trajectories: Sequence[Mapping[str, Any]], prompts: int, tokens: int
+) -> list[dict[str, Any]]:
+    """The first prompts of a shard, each with the first tokens of its text.
+
+    The beginning of a greedy text is the greedy text of a smaller budget.
+
+    Args:
+        trajectories: rows of the schema `trajectories`, in the order of the prompts.
+        prompts: how many prompts, at most.
+        tokens: budget of the shorter texts.
+
+    Raises:
+        UserError: a text had a smaller budget.
+    """
+    chosen = list(dict.fromkeys(row["prompt_id"] for row in trajectories))[:prompts]
+    rows = []
+    for row in trajectories:
+        if row["prompt_id"] not in chosen:
+            continue
+        row = dict(row)
+        if row["status"] == "ok":
+            ended = row["stop_reason"] != "budget"
+            if not ended and row["budget"] < tokens:
+                raise UserError(
+                    f"prompt {row['prompt_id']}, sample {row['sample']} was generated with a "
+                    f"budget of {row['budget']} tokens; its trees cannot have {tokens}"
+                )
+            if len(row["token_ids"]) > tokens or not ended:
+                row |= {"stop_reason": "budget", "stop_token_id": None}
+            row |= {"token_ids": row["token_ids"][:tokens], "budget": min(row["budget"], tokens)}
+        rows.append(row)
+    return rows
+
+
+def depth_limits(
+    trajectory: Mapping[str, Any], target: LoadedModel, draft: LoadedModel
+) -> np.ndarray:
+    """Levels that a tree at each generated position may have, whatever its shape; int [tokens].
+
+    A path ends with the budget, or where the target's context does. The draft does not read the
+    last level, which may stand one beyond its context.
+    """
+    tokens = len(trajectory["token_ids"])
+    here = np.arange(tokens)
+    room = effective_budget(tokens, trajectory["budget"], trajectory["stop_reason"]) - here
+    prefixes = len(trajectory["prompt_token_ids"]) + here
+    for model, beyond in ((target, 0), (draft, 1)):
+        if model.max_positions is not None:
+            room = np.minimum(room, model.max_positions + beyond - prefixes)
+    return room
+
+
+def _trees(
+    target: TreeReader,
+    draft: TreeReader,
+    alignment: Alignment,
+    trajectory,
+    shape: Shape,
+    nodes: int,
+) -> tuple[list[Tree], np.ndarray, Outlook]:
+    """The trees of a trajectory, whether each was cut, and the target's outlook on all of them."""
+    prompt, emitted = trajectory["prompt_token_ids"], trajectory["token_ids"]
+    # The state at the last prompt token predicts generated position 0; the last token is not read.
+    read = [*prompt, *emitted][:-1]
+    first = len(prompt) - 1
+    target_hidden, draft_hidden = (model.read_text(read)[first:] for model in (target, draft))
+    limits = depth_limits(trajectory, target.loaded, draft.loaded)
+    chunk = max(1, nodes // max(1, shape.most_read))
+    trees: list[Tree] = []
+    outlooks: list[Outlook] = []
+    for start in range(0, len(emitted), chunk):
+        steps = np.arange(start, min(start + chunk, len(emitted)))
+        prefixes = steps + len(prompt)
+        locate = _Locate(trajectory, start)
+        growths = [Growth(shape, int(limits[step])) for step in steps]
+        _grow(growths, draft, draft_hidden[steps], prefixes, alignment, locate)
+        grown = [growth.tree() for growth in growths]
+        outlooks.append(_outlook(grown, target, target_hidden[steps], prefixes, locate))
+        trees += grown
+    joined = Outlook(*(np.concatenate(column) for column in zip(*outlooks, strict=True)))
+    return trees, limits < shape.depth, joined
+
+
+def _grow(
+    growths: Sequence[Growth],
+    draft: TreeReader,
+    hidden: Tensor,
+    prefixes: np.ndarray,
+    alignment: Alignment,
+    locate: _Locate,
+) -> None:
+    """Grow many trees, a pass of the draft a level; hidden [trees, width] is of their roots."""
+    masked = torch.tensor(alignment.masked_ids, dtype=torch.long)
+    places: list[dict[int, int]] = [{ROOT: ROOT} for _ in growths]  # node -> number of the reader
+    read = 0
+    growing = [tree for tree, growth in enumerate(growths) if growth.frontier]
+    while growing:
+        widest = max(growths[tree].widest for tree in growing)
+
+        def propose(logits: Tensor, widest: int = widest) -> Candidates:
+            return candidates(logits, widest, masked.to(logits.device), alignment.target_head)
+
+        blocks = [found for _, found in _blocks(draft.loaded, hidden, propose, locate)]
+        ids, log_q, entropy = (torch.cat(column).tolist() for column in zip(*blocks, strict=True))
+        at = 0
+        for tree in growing:
+            rows = slice(at, at := at + len(growths[tree].frontier))
+            growths[tree].grow(ids[rows], log_q[rows], entropy[rows])
+        growing = [tree for tree in growing if growths[tree].frontier]
+        tokens, parents, below = [], [], []
+        for tree in growing:
+            known, above = growths[tree].token_ids(), growths[tree].parents()
+            for node in growths[tree].frontier:
+                places[tree][node] = read
+                read += 1
+                tokens.append(known[node])
+                parents.append(places[tree][above[node]])
+                below.append(prefixes[tree])
+        if tokens:
+            hidden = draft.read_nodes(tokens, parents, below)
+    draft.forget_nodes()
+
+
+def _outlook(
+    trees: Sequence[Tree],
+    target: TreeReader,
+    hidden: Tensor,
+    prefixes: np.ndarray,
+    locate: _Locate,
+) -> Outlook:
+    """The target on many trees, in one pass; hidden [trees, width] is of their roots.
+
+    Contexts are the roots of all trees, then their nodes with children, tree by tree.
+    """
+    tokens, parents, below, contexts = [], [], [], []
+    for number, tree in enumerate(trees):
+        place = {ROOT: ROOT} | {int(v): len(tokens) + i for i, v in enumerate(tree.internal)}
+        above = np.array([place[int(parent)] for parent in tree.parents], np.int64)
+        contexts.append(np.where(above == ROOT, number, above + len(trees)))
+        tokens += tree.token_ids[tree.internal].tolist()
+        parents += above[tree.internal].tolist()
+        below += [prefixes[number]] * len(tree.internal)
+    if tokens:
+        nodes = target.read_nodes(tokens, parents, below)
+        hidden = torch.cat((hidden, nodes.to(hidden.device)))
+        target.forget_nodes()
+    context = np.concatenate(contexts)
+    children = np.concatenate([tree.token_ids for tree in trees])
+    log_p = np.zeros(len(context), np.float32)
+    columns: list[tuple[np.ndarray, ...]] = []
+
+    def think(logits: Tensor) -> tuple[Tensor, ...]:
+        law = sampling.log_law(logits, 1.0)
+        best = logits.topk(2, -1).values
+        entropy = torch.special.entr(law.exp()).sum(-1)
+        return law, entropy, logits.argmax(-1), best[:, 0] - best[:, 1]
+
+    for start, (law, *rest) in _blocks(target.loaded, hidden, think, locate):
+        here = np.flatnonzero((context >= start) & (context < start + len(law)))
+        index = (context[here] - start, children[here].astype(np.int64))
+        log_p[here] = law[tuple(torch.from_numpy(i).to(law.device) for i in index)].cpu().numpy()
+        columns.append(tuple(column.cpu().numpy() for column in rest))
+    entropy, argmax, gap = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Outlook(log_p, entropy[context], argmax[: len(trees)], gap[: len(trees)])
+
+
+class _Locate:
+    """Says in which trajectory and near which position the logits of a model are no numbers."""
+
+    def __init__(self, trajectory: Mapping[str, Any], step: int) -> None:
+        self.where = f"prompt {trajectory['prompt_id']}, sample {trajectory['sample']}"
+        self.step = step
+
+    def fault(self, model: LoadedModel, error: sampling.BadLogits) -> UserError:
+        return UserError(
+            f"{error.what} in the logits of {model.name}: {self.where}, in the trees from "
+            f"generated position {self.step} on"
+        )
+
+
+def _blocks(
+    model: LoadedModel, hidden: Tensor, work: Callable[[Tensor], Any], locate: _Locate
+) -> Iterator[tuple[int, Any]]:
+    """`work` on the float32 logits of a few rows at a time; first row and result of each block."""
+    rows = max(1, LARGEST_BLOCK // model.head_size)
+    for start in range(0, len(hidden), rows):
+        try:
+            found = work(logits_of(model, hidden[start : start + rows]).float())
+        except sampling.BadLogits as error:
+            raise locate.fault(model, error) from error
+        yield start, found
