@@ -81,6 +81,7 @@ EXPERIMENT = {
             {"name": "small", "prompts": 5, "max_new_tokens": 16, "published": "chat"},
         ],
         "entropy_bins": 3,
+        "equivalence": {"generations": 60, "tokens": 10},
     },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
 }

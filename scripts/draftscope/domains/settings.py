@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from draftscope import registry
 from draftscope.errors import UserError
 from draftscope.prompts import collecting
-from draftscope.stage import DomainUse, Positive, Stage, no_duplicates
+from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Name, Strict
 from draftscope.tree.shape import Shape
 
@@ -50,6 +50,12 @@ class TreeShape(Strict):
         return self
 
 
+class TreeEquivalence(Strict):
+    level: Fraction = Field(description="p-values below it reject")
+    generations: Positive = Field(description="texts of each decoder")
+    tokens: Positive = Field(description="tokens of a text")
+
+
 class Trees(Stage):
     pair: Name = Field(description="target and draft of the trees")
     mode: Name = Field(description="a greedy decoding mode of the registry")
@@ -62,6 +68,7 @@ class Trees(Stage):
     entropy_bins: Annotated[Positive, Field(ge=2, le=50)] = Field(
         description="bins of the curves of acceptance over entropy, with equal numbers of nodes"
     )
+    equivalence: TreeEquivalence
 
     @model_validator(mode="after")
     def _domains_are_told_apart(self) -> Trees:
