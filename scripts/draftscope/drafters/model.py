@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -83,6 +83,20 @@ class ModelDraft:
 
     def propose(self, count: int) -> Block:
         """At most `count` tokens; fewer where the draft's own context ends."""
+        steps, decoder = self.steps(count), self._decoder
+        try:
+            feed = next(steps)
+            while True:
+                feed = steps.send(decoder.extend(feed, 1))
+        except StopIteration as done:
+            return done.value
+
+    def steps(self, count: int) -> Generator[Tensor, Tensor, Block]:
+        """`propose` as a coroutine: it asks for the passes of its model instead of making them.
+
+        It yields what the model reads next, [n] ids, is sent the logits [1, W] that follow them,
+        and returns the block.
+        """
         decoder = self._decoder
         if decoder.max_positions is not None:
             # The last drafted token is not read, so it may stand one beyond the context.
@@ -93,7 +107,7 @@ class ModelDraft:
         pending = torch.tensor(self._text[decoder.length :], device=decoder.device)
         ids, laws, peaks = [], [], []
         while True:
-            logits = decoder.extend(pending, 1)
+            logits = yield pending
             if len(self._masked):
                 logits = logits.index_fill(-1, self._masked, -torch.inf)
             if self._greedy:
