@@ -16,8 +16,8 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 PACKAGE = "draftscope"
-# They word messages and draw progress bars; no number passes through them.
-WITHOUT_NUMBERS = {f"{PACKAGE}/errors.py", f"{PACKAGE}/progress.py"}
+# They word messages, look for packages and draw progress bars; no number passes through them.
+WITHOUT_NUMBERS = {f"{PACKAGE}/{name}.py" for name in ("errors", "extras", "progress")}
 
 
 def sources(script: str, also: Iterable[str] = (), scripts: Path = SCRIPTS) -> list[Path]:

@@ -142,7 +142,8 @@ class Resolved:
     """An experiment with the registry rows it uses, as plain dictionaries ready for `params`.
 
     `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
-    those of the live loop, `trees` those that token trees are scored on; `models` are of all.
+    those of the live loop, `trees` those that token trees are scored on; `models` are of all, and
+    `calibration` holds the domains whose training prompts some of them are quantized on.
     """
 
     settings: Experiment
@@ -152,6 +153,7 @@ class Resolved:
     modes: Mapping[str, dict]
     live: Live
     trees: TreeStudy
+    calibration: Mapping[str, dict]
 
     @property
     def targets(self) -> list[str]:
@@ -238,8 +240,9 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     live = _live(settings, rows)
     trees = _trees(settings, rows, pairs)
     models = registry.models_of({**pairs, **live.pairs, **trees.pairs}, rows["models"])
+    calibration = registry.calibration_domains(models, rows["domains"])
     _check_references(settings, pairs, modes, names, rows["models"])
-    return Resolved(settings, models, pairs, domains, modes, live, trees)
+    return Resolved(settings, models, pairs, domains, modes, live, trees, calibration)
 
 
 def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from pydantic import Field, model_validator
 
 from draftscope.domain_rows import SOURCES
 from draftscope.errors import UserError
+from draftscope.prompts import collecting
 from draftscope.strict import Flag, Integer, Name, Number, Strict, load_yaml, nearest, validate
 
 Positive = Annotated[Integer, Field(ge=1)]
@@ -38,6 +40,9 @@ class Hub(Strict):
     kind: Literal["hub"]
     id: str = Field(description="owner/name on the model hub")
     revision: str = Field(description="commit, tag or branch; resolved to a commit and recorded")
+    quantization: Literal["gptq"] | None = Field(
+        default=None, description="how its weights are quantized, if they are"
+    )
 
 
 class Local(Strict):
@@ -52,6 +57,40 @@ class RoundToNearest(Strict):
     group_size: Positive = Field(description="weights that share one scale")
 
 
+class Calibration(Strict):
+    domains: list[Name] = Field(
+        min_length=1, description="domains whose training prompts are read, in turn"
+    )
+    texts: Positive = Field(description="prompts in all")
+    tokens: Annotated[Integer, Field(ge=16, le=65536)] = Field(
+        description="most tokens of each prompt"
+    )
+
+    @model_validator(mode="after")
+    def _every_domain_gives_text(self) -> Calibration:
+        twice = {name for name in self.domains if self.domains.count(name) > 1}
+        if twice:
+            raise ValueError(f"calibration.domains names {min(twice)!r} twice")
+        if self.texts < len(self.domains):
+            raise ValueError(
+                f"calibration.texts {self.texts} is below the {len(self.domains)} domains"
+            )
+        return self
+
+    def share(self, domain: str) -> int:
+        """How many prompts of a domain are read: the first ones give one more where it is uneven."""
+        least, more = divmod(self.texts, len(self.domains))
+        return least + (self.domains.index(domain) < more)
+
+
+class Gptq(Strict):
+    kind: Literal["gptq"]
+    base: Name = Field(description="model whose weights are quantized")
+    bits: Literal[2, 3, 4, 8] = Field(description="of a weight")
+    group_size: Literal[16, 32, 64, 128] = Field(description="weights that share one scale")
+    calibration: Calibration = Field(description="text that errors are compensated on")
+
+
 class PromptLookup(Strict):
     kind: Literal["prompt_lookup"]
     max_ngram: Positive = Field(description="longest n-gram that is looked up")
@@ -64,6 +103,30 @@ class PromptLookup(Strict):
         return self
 
 
+class LlamaCpp(Strict):
+    kind: Literal["llama_cpp"]
+    base: Name = Field(description="model whose tokenizer it has, and whose GGUF file it runs")
+    file_type: Literal[
+        "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q5_1", "q5_0",
+        "q4_k_m", "q4_k_s", "q4_1", "q4_0", "q3_k_l", "q3_k_m", "q3_k_s", "q2_k",
+    ] | None = Field(default=None, description="quantize the file to this type first")  # fmt: skip
+    repository: str | None = Field(
+        default=None, description="owner/name on the model hub that holds the GGUF file instead"
+    )
+    revision: str | None = Field(default=None, description="of the repository, as for hub")
+    file: Annotated[str, Field(pattern=r"\.gguf$")] | None = Field(
+        default=None, description="the file in the repository; of a split one, the first part"
+    )
+
+    @model_validator(mode="after")
+    def _a_file_of_the_hub_has_an_address(self) -> LlamaCpp:
+        address = {key: getattr(self, key) for key in ("repository", "revision", "file")}
+        missing = [key for key, value in address.items() if value is None]
+        if 0 < len(missing) < 3:
+            raise ValueError(f"{missing[0]} is missing; give repository, revision and file, or none")
+        return self
+
+
 MODEL_KINDS: dict[str, type[Strict]] = {
     "package_gguf": PackageGguf,
     "gguf": Gguf,
@@ -71,6 +134,8 @@ MODEL_KINDS: dict[str, type[Strict]] = {
     "local": Local,
     "round_to_nearest": RoundToNearest,
     "prompt_lookup": PromptLookup,
+    "gptq": Gptq,
+    "llama_cpp": LlamaCpp,
 }
 
 
@@ -176,6 +241,17 @@ def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
             raise UserError(f"model {name!r} is derived from itself: {' from '.join(line)}")
     if len(line) > 1 and models[line[-1]]["kind"] == "prompt_lookup":
         raise UserError(f"model {name!r} is derived from {line[-1]!r}, which has no weights")
+    for made, base in itertools.pairwise(line):
+        if "gptq" in (models[base]["kind"], models[base].get("quantization")):
+            raise UserError(
+                f"model {made!r} is derived from {base!r}, whose weights are quantized already; "
+                "derive it from the model that was quantized"
+            )
+        if models[made]["kind"] == "gptq" and "base" in models[base]:
+            raise UserError(
+                f"model {made!r} is quantized from {base!r}, which is itself a copy; quantize "
+                f"{models[base]['base']!r}"
+            )
 
 
 def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[str, Any]]:
@@ -200,3 +276,30 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         if models[pair["target"]]["kind"] == "prompt_lookup":
             raise UserError(f"pair {name!r}: prompt lookup can be a draft, not a target")
     return models
+
+
+def calibration_domains(
+    models: dict[str, dict[str, Any]], rows: dict[str, dict]
+) -> dict[str, dict[str, Any]]:
+    """The domains whose training prompts models are quantized on, with enough prompts each.
+
+    Args:
+        models: as `models_of` returns them.
+        rows: the registry of domains.
+
+    Raises:
+        UserError: an unknown domain, or one with fewer training prompts than are asked for.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, model in models.items():
+        if model["kind"] != "gptq":
+            continue
+        calibration = Calibration.model_validate(model["calibration"])
+        found |= select(rows, calibration.domains, "domains", f"calibration domain of {name!r}:")
+        for domain in calibration.domains:
+            row = {"domain": domain, **found[domain], "split": "training"}
+            try:
+                collecting.check(row, calibration.share(domain))
+            except UserError as error:
+                raise UserError(f"model {name!r}: {error}") from None
+    return found

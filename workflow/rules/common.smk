@@ -14,6 +14,7 @@ from draftscope import closure
 from draftscope.checkpoints import local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
+from draftscope.registry import Calibration
 from draftscope.strict import load_yaml
 
 # Jobs use the Python that runs Snakemake, whether or not its environment is activated, unless
@@ -81,12 +82,14 @@ def digest(script, models=(), also=()):
 
 
 def kinds(models):
-    """The kinds of the named models and of the models they are derived from, sorted."""
+    """The kinds of the named models and of those that are loaded for them, sorted."""
     found, queue = set(), list(models)
     while queue:
         row = EXPERIMENT.models[queue.pop()]
         found.add(row["kind"])
-        queue += [row["base"]] if "base" in row else []
+        # What was quantized here is a checkpoint of its own, without the model it came from.
+        if "base" in row and row["kind"] != "gptq":
+            queue.append(row["base"])
     return sorted(found)
 
 
@@ -104,9 +107,10 @@ def model_file(name):
 def row_of(kind, name):
     """The registry row of a domain or mode, of whichever study it is."""
     users = (EXPERIMENT, EXPERIMENT.live, EXPERIMENT.trees)
-    return next(
-        rows[name] for rows in (getattr(user, kind) for user in users) if name in rows
-    )
+    found = [getattr(user, kind) for user in users]
+    if kind == "domains":
+        found.append(EXPERIMENT.calibration)
+    return next(rows[name] for rows in found if name in rows)
 
 
 def law(mode):

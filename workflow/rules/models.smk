@@ -1,6 +1,7 @@
 # Needs: the registry of models; the network, for models that are fetched.
 # Makes: models/{model}/model.json, the record of what a model is: files or hub commit, tokenizer
-#   hash, end-of-text ids; for a packaged GGUF also the converted safetensors beside it.
+#   hash, end-of-text ids; for a packaged GGUF also the converted safetensors beside it, and for a
+#   model that is quantized here the quantized ones, with the training prompts it was quantized on.
 # Why: GPU jobs run offline from a record that pins every revision.
 
 CONVERTED = [
@@ -8,8 +9,15 @@ CONVERTED = [
     for name, row in EXPERIMENT.models.items()
     if row["kind"] in ("package_gguf", "gguf")
 ]
-DERIVED = [name for name, row in EXPERIMENT.models.items() if "base" in row]
-RESOLVED = [name for name in EXPERIMENT.models if name not in CONVERTED + DERIVED]
+QUANTIZED = [name for name, row in EXPERIMENT.models.items() if row["kind"] == "gptq"]
+DERIVED = [
+    name
+    for name, row in EXPERIMENT.models.items()
+    if "base" in row and name not in QUANTIZED
+]
+RESOLVED = [
+    name for name in EXPERIMENT.models if name not in CONVERTED + DERIVED + QUANTIZED
+]
 # Beside the record, in weights/.
 CONVERTED_FILES = [
     "config.json",
@@ -20,7 +28,17 @@ CONVERTED_FILES = [
 ]
 
 
+def calibration_of(model):
+    return EXPERIMENT.models[model]["calibration"]
+
+
+def calibration_share(model, domain):
+    """How many training prompts of a domain a model is quantized on."""
+    return Calibration.model_validate(calibration_of(model)).share(domain)
+
+
 localrules:
+    calibration_prompts,
     convert_model,
     derive_model,
     resolve_model,
@@ -82,3 +100,69 @@ rule derive_model:
     shell:
         "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
         " --base {input.base:q} --output {output.record:q} 2> {log:q}"
+
+
+rule calibration_prompts:
+    input:
+        code=lambda wildcards: sources(
+            "collect_prompts.py", source_modules(wildcards.calibration)
+        ),
+        files=lambda wildcards: domain_files(wildcards.calibration),
+    output:
+        RESULTS / "models/{model}/calibration/{calibration}.parquet",
+    log:
+        LOGS / "models/{model}/calibration/{calibration}.log",
+    wildcard_constraints:
+        model=alternatives(QUANTIZED),
+        calibration=alternatives(EXPERIMENT.calibration),
+    conda:
+        "../../envs/gpu.yaml"
+    params:
+        settings=lambda wildcards: as_json(
+            domain=wildcards.calibration,
+            **domain_row(wildcards.calibration),
+            split="training",
+        ),
+        prompts=lambda wildcards: calibration_share(
+            wildcards.model, wildcards.calibration
+        ),
+    shell:
+        "python scripts/collect_prompts.py --settings {params.settings:q}"
+        " --start 0 --stop {params.prompts} --output {output:q} 2> {log:q}"
+
+
+rule quantize_model:
+    input:
+        base=lambda wildcards: model_file(EXPERIMENT.models[wildcards.model]["base"]),
+        calibration=lambda wildcards: [
+            RESULTS / "models" / wildcards.model / "calibration" / f"{domain}.parquet"
+            for domain in calibration_of(wildcards.model)["domains"]
+        ],
+    output:
+        record=RESULTS / "models/{model}/model.json",
+        files=[RESULTS / "models/{model}/weights" / name for name in CONVERTED_FILES],
+    log:
+        LOGS / "models/{model}.log",
+    wildcard_constraints:
+        model=alternatives(QUANTIZED),
+    conda:
+        "../../envs/gpu.yaml"
+    threads: EXPERIMENT.settings.generation.threads
+    resources:
+        gpu=EXPERIMENT.settings.generation.gpus,
+        mem_mb=EXPERIMENT.settings.generation.memory_mb,
+        runtime=EXPERIMENT.settings.generation.runtime_minutes,
+    params:
+        settings=lambda wildcards: as_json(
+            model=EXPERIMENT.models[wildcards.model],
+            templates={
+                domain: template(domain)
+                for domain in calibration_of(wildcards.model)["domains"]
+            },
+            threads=EXPERIMENT.settings.generation.threads,
+        ),
+        code=lambda wildcards: digest("quantize_model.py", [wildcards.model]),
+    shell:
+        "python scripts/quantize_model.py --name {wildcards.model:q}"
+        " --settings {params.settings:q} --base {input.base:q}"
+        " --calibration {input.calibration:q} --output {output.record:q} 2> {log:q}"

@@ -8,7 +8,7 @@ here, imported by name when it is needed, so that a rule depends only on the kin
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,16 @@ from draftscope.errors import UserError
 from draftscope.models.loaded import LoadedModel, assemble, choose_device, choose_dtype
 from draftscope.records import write_json
 
-KINDS = ("package_gguf", "gguf", "hub", "local", "round_to_nearest", "prompt_lookup")
+KINDS = (
+    "package_gguf",
+    "gguf",
+    "hub",
+    "local",
+    "round_to_nearest",
+    "prompt_lookup",
+    "gptq",
+    "llama_cpp",
+)
 
 __all__ = ["KINDS", "LoadedModel", "kind_module", "load", "read_record", "resolve"]
 
@@ -39,6 +48,7 @@ def resolve(
     settings: Mapping[str, Any],
     folder: str | Path,
     base: Mapping[str, Any] | str | Path | None = None,
+    calibration: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, Any]:
     """Fetch or convert a model and write `folder/model.json`; returns the record.
 
@@ -47,6 +57,7 @@ def resolve(
         settings: the registry row: `kind` and what the kind needs.
         folder: where the record and converted files go; created when absent.
         base: for a model derived from another one, that model's record or model.json.
+        calibration: for a model that is quantized here, texts as token ids.
 
     Raises:
         UserError: unknown kind, missing or unknown settings, files missing or damaged,
@@ -62,7 +73,8 @@ def resolve(
                 f"model {name} is derived from {settings['base']}: give the model.json of that "
                 "model too (--base)"
             )
-        record = module.resolve(name, settings, folder, read_record(base))
+        texts = [calibration or ()] if getattr(module, "CALIBRATED", False) else []
+        record = module.resolve(name, settings, folder, read_record(base), *texts)
     else:
         record = module.resolve(name, settings, folder)
     record = {"name": name, "kind": settings["kind"], **record}
@@ -105,4 +117,5 @@ def load(
     module = kind_module(record["kind"])
     chosen = choose_device(device)
     weights = module.load_weights(record, choose_dtype(dtype, chosen), chosen, attention)
-    return assemble(record, weights, chosen, attention)
+    # What another engine runs is put together by the module of its kind.
+    return getattr(module, "assemble", assemble)(record, weights, chosen, attention)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
+from draftscope import extras
 from draftscope.checkpoints import load_tokenizer, local_files
 from draftscope.errors import UserError
+from draftscope.models import gptq_kernels
 from draftscope.models.loaded import Weights
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
-# Versions that were tried together with the pinned environment.
-BACKENDS = {"gptq": {"gptqmodel": "7.5.0", "optimum": "2.3.0"}}
 
 
 def check(folder: Path, name: str) -> None:
@@ -91,14 +91,13 @@ def _check_architecture(config: Mapping[str, Any], name: str) -> None:
 
 def _check_backend(config: Mapping[str, Any], name: str) -> None:
     """Refuse a quantized checkpoint before a queue does, when its backend is not installed."""
-    method = (config.get("quantization_config") or {}).get("quant_method")
-    for package in BACKENDS.get(method, {}):
-        if importlib.util.find_spec(package) is None:
-            wanted = " ".join(f"{key}=={value}" for key, value in BACKENDS[method].items())
-            raise UserError(
-                f"model {name} is quantized with {method} and needs {package}, which is not "
-                f"installed: pip install {wanted}"
-            )
+    method = _method(config)
+    if method in extras.EXTRAS:
+        extras.require(method, name)
+
+
+def _method(config: Mapping[str, Any]) -> str | None:
+    return (config.get("quantization_config") or {}).get("quant_method")
 
 
 def load(
@@ -126,28 +125,47 @@ def load(
     folder = Path(folder)
     check(folder, name)
     logging.disable_progress_bar()
-    options: dict[str, Any] = {"device_map": "balanced"} if device == "balanced" else {}
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if _method(config) == "gptq":
+        source = gptq_kernels.loading(config, name, dtype, device)
+    else:
+        source = contextlib.nullcontext({"device_map": "balanced"} if device == "balanced" else {})
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype or "auto",
-            attn_implementation=attention,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            **options,
-        )
+        with source as options:
+            model, found = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=dtype or "auto",
+                attn_implementation=attention,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **options,
+            )
     except (ValueError, ImportError) as error:
         if "attn" in str(error) or "attention" in str(error).lower():
             reason = str(error).splitlines()[0]
             raise UserError(f"model {name} cannot use attention {attention!r}: {reason}") from error
         raise
+    _check_complete(found, folder, name)
     _check_dtype(model, dtype, name)
-    return Weights(model, load_tokenizer(folder), quantization(model))
+    gptq_kernels.keep_weights(model)
+    return Weights(model, load_tokenizer(folder), quantization(model), gptq_kernels.kernel(model))
+
+
+def _check_complete(found: Mapping[str, Any], folder: Path, name: str) -> None:
+    """Refuse weights that the files lack or hold in another shape: they would be random numbers."""
+    for key, fault in (("missing_keys", "lack"), ("mismatched_keys", "hold in another shape")):
+        if found.get(key):
+            first = min(str(item[0] if isinstance(item, tuple) else item) for item in found[key])
+            raise UserError(
+                f"model {name}: the weights in {folder} {fault} {first}, which its config.json "
+                f"describes ({len(found[key])} such tensors); they belong to another configuration"
+            )
 
 
 def _check_dtype(model: Any, dtype: torch.dtype | None, name: str) -> None:
-    if dtype is None or getattr(model.config, "quantization_config", None):
+    if dtype is None:
         return
     for key, value in model.named_parameters():
         if value.is_floating_point() and value.dtype != dtype:
@@ -155,17 +173,16 @@ def _check_dtype(model: Any, dtype: torch.dtype | None, name: str) -> None:
 
 
 def quantization(model: Any) -> str | None:
-    """Method, bits, backend and kernel of a quantized checkpoint; None for plain weights."""
+    """Method, bits, group size and package versions of a quantized checkpoint; None for plain."""
     config = getattr(model.config, "quantization_config", None)
     if not config:
         return None
     get = config.get if isinstance(config, Mapping) else lambda key: getattr(config, key, None)
     method = str(getattr(get("quant_method"), "value", get("quant_method")))
     parts = [method] + [f"{get('bits')}-bit"] * bool(get("bits"))
-    for package in BACKENDS.get(method, {}):
-        parts.append(f"{package} {importlib.metadata.version(package)}")
-    kernels = {type(module).__name__ for module in model.modules()}
-    parts += sorted(kernel for kernel in kernels if "QuantLinear" in kernel)
+    parts += [f"group {get('group_size')}"] * bool(get("group_size"))
+    for package in extras.EXTRAS.get(method, ()):
+        parts.append(f"{package.name} {importlib.metadata.version(package.name)}")
     return ", ".join(parts)
 
 
@@ -209,7 +226,7 @@ def check_inventory(folder: Path, record: Mapping[str, Any]) -> None:
                 f"model {name}: file {path} has changed {again} ({status.st_size} bytes, "
                 f"recorded {expected['bytes']})"
             )
-        if path.suffix == ".safetensors" and status.st_ctime_ns <= resolved_ns:
+        if path.suffix in (".safetensors", ".gguf") and status.st_ctime_ns <= resolved_ns:
             continue
         if file_sha256(path) != expected["sha256"]:
             raise UserError(f"model {name}: file {path} has changed {again}")

@@ -11,11 +11,13 @@ import torch
 
 from draftscope.checkpoints import folder_of, load_tokenizer
 from draftscope.downloads import check_address, fetching
+from draftscope.errors import UserError
+from draftscope.extras import method_of
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
 
 REQUIRED = {"id", "revision"}
-OPTIONAL: set[str] = set()
+OPTIONAL = {"quantization"}
 # Configuration, tokenizer and safetensors of the top folder: no code, no pickles, no other
 # formats, no second copy of the weights in a subfolder.
 WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
@@ -27,7 +29,8 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
 
     Raises:
         UserError: id or revision of the wrong form, hub unreachable and files not in the cache,
-            no such model or revision, no safetensors.
+            no such model or revision, no safetensors, or another quantization than `settings`
+            says.
     """
     from huggingface_hub import snapshot_download
 
@@ -43,6 +46,7 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
         )
     if not re.fullmatch("[0-9a-f]{40}", path.name):
         raise RuntimeError(f"the hub's cache names {path} after no commit")
+    _check_quantization(name, settings, path)
     checkpoint.check(path, name)
     return {
         "id": settings["id"],
@@ -50,6 +54,16 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
         "revision": path.name,
         "tokenizer_sha256": tokenizer_sha256(load_tokenizer(path)),
     }
+
+
+def _check_quantization(name: str, settings: Mapping[str, Any], path: Path) -> None:
+    """The registry must say how a model is quantized: it shows missing packages before any job."""
+    said, found = settings.get("quantization"), method_of(path / "config.json")
+    if said != found:
+        raise UserError(
+            f"model {name} ({settings['id']}) has quantization {found or 'null'} in its "
+            f"config.json, but {said or 'null'} in the registry of models; correct its row"
+        )
 
 
 def load_weights(

@@ -23,12 +23,14 @@ class Weights:
     """What the module of a kind hands over: a causal language model and its tokenizer.
 
     A model-free drafter has neither. `quantization` names how the weights are, or were,
-    quantized; None for plain weights.
+    quantized; None for plain weights. `kernel` names what multiplies weights that are still
+    quantized when they are used; None for plain ones.
     """
 
     model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase | None
     quantization: str | None
+    kernel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,28 +58,34 @@ class LoadedModel:
     device: torch.device
     quantization: str | None
     attention: str | None
+    kernel: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def condition(self, prefix: str) -> dict[str, Any]:
         """The model's part of a condition; `prefix` is "target" or "draft".
 
-        A target also fixes the tokenizer, the attention implementation and the device type.
+        A target also fixes the tokenizer, the attention implementation and the device type. The
+        kernel stands only where there is one, for models whose weights stay quantized.
         """
         if prefix == "target":
+            kernel = {"kernel": self.kernel} if self.kernel else {}
             return {
                 "target": self.name,
                 "target_revision": self.revision,
                 "dtype": self.dtype,
                 "quantization": self.quantization,
+                **kernel,
                 "tokenizer_sha256": self.tokenizer_sha256,
                 "attention": self.attention,
                 "device_type": self.device.type,
             }
+        kernel = {f"{prefix}_kernel": self.kernel} if self.kernel else {}
         return {
             prefix: self.name,
             f"{prefix}_revision": self.revision,
             f"{prefix}_dtype": self.dtype,
             f"{prefix}_quantization": self.quantization,
+            **kernel,
         }
 
 
@@ -105,13 +113,7 @@ def assemble(
             settings=record,
         )
     model, tokenizer = weights.model, weights.tokenizer
-    digest = tokenizer_sha256(tokenizer)
-    recorded = record.get("tokenizer_sha256", digest)
-    if recorded != digest:
-        raise UserError(
-            f"the tokenizer of model {record['name']} has hash {digest[:12]} but its record says "
-            f"{recorded[:12]}: the files or the tokenizers package changed; resolve it again"
-        )
+    digest = check_tokenizer(record, tokenizer)
     eos_ids = end_of_text_ids(model.generation_config, tokenizer)
     pad_id = tokenizer.pad_token_id
     if pad_id is None:
@@ -135,8 +137,25 @@ def assemble(
         device=model.get_input_embeddings().weight.device,
         quantization=weights.quantization,
         attention=getattr(model.config, "_attn_implementation", attention),
+        kernel=weights.kernel,
         settings=record,
     )
+
+
+def check_tokenizer(record: Mapping[str, Any], tokenizer: Any) -> str:
+    """The hash of a tokenizer, which must be the one that its record holds.
+
+    Raises:
+        UserError: another hash.
+    """
+    digest = tokenizer_sha256(tokenizer)
+    recorded = record.get("tokenizer_sha256", digest)
+    if recorded != digest:
+        raise UserError(
+            f"the tokenizer of model {record['name']} has hash {digest[:12]} but its record says "
+            f"{recorded[:12]}: the files or the tokenizers package changed; resolve it again"
+        )
+    return digest
 
 
 def _head_size(model: Any) -> int:

@@ -105,7 +105,9 @@ def round_linear_weights(
         module.weight.copy_(round_groups(module.weight, bits, group_size, symmetric))
         rounded += 1
     if not rounded:
-        raise UserError(f"model {name}: it has no linear layer to round")
+        raise UserError(
+            f"model {name}: its base has no plain linear layer to round; is it quantized already?"
+        )
     return rounded
 
 
