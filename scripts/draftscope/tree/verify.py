@@ -74,47 +74,51 @@ def point_mass_walk(
     )
 
 
-def without(q: Tensor, tried: Sequence[int]) -> Tensor:
-    """q [W] after the tokens `tried`: zero there and renormalised.
+def without(q: Tensor, tried: Tensor) -> Tensor:
+    """Rows of q [..., W] after the tokens `tried` [..., k]: zero there and renormalised.
 
-    Where nothing of q is left, uniform over the ids that were not tried (Sequoia, Chen et al.,
-    arXiv 2402.12374, algorithm 2).
+    Where nothing of a row is left it is uniform over the ids that were not tried (Sequoia, Chen
+    et al., arXiv 2402.12374, algorithm 2).
 
     Raises:
-        ValueError: all ids were tried.
+        ValueError: all ids of a row were tried.
     """
-    index = torch.tensor(tried, dtype=torch.long, device=q.device)
-    rest = q.index_fill(-1, index, 0.0)
-    mass = rest.sum()
-    if not float(mass) > 0:
-        rest = torch.ones_like(q).index_fill_(-1, index, 0.0)
-        mass = rest.sum()
-        if not float(mass) > 0:
+    rest = q.scatter(-1, tried, 0.0)
+    mass = rest.sum(-1, keepdim=True)
+    used_up = ~(mass > 0)
+    if bool(used_up.any()):
+        rest = torch.where(used_up, torch.ones_like(q).scatter_(-1, tried, 0.0), rest)
+        mass = rest.sum(-1, keepdim=True)
+        if not bool((mass > 0).all()):
             raise ValueError(f"all {q.shape[-1]} ids were tried")
     return rest / mass
 
 
-def draw_children(q: Tensor, uniforms: Sequence[float], fill: bool = False) -> list[int]:
-    """Ids drawn from q [W] one after another without replacement, a uniform each.
+def draw_children(q: Tensor, uniforms: Tensor, fill: bool = False) -> tuple[Tensor, Tensor]:
+    """Ids drawn from each row of q [f, W] one after another without replacement.
 
-    Once q is used up there are fewer children than uniforms, which loses nothing: whether another
-    child follows may depend on those before it. With `fill` the draws go on uniformly over the
-    ids that are left, as `without` does.
+    Once a row is used up it has fewer children than uniforms, which loses nothing: whether another
+    child follows may depend on those before it. With `fill` its draws go on uniformly over the
+    ids that are left, as `without` does, until there are none.
+
+    Args:
+        uniforms: [f, k], one a child.
+
+    Returns:
+        ids [f, k] in the order drawn, and booleans [f, k]: there is such a child. Those that
+        there are stand first.
     """
-    tried: list[int] = []
-    for uniform in uniforms:
-        rest = q
-        if tried:
-            if len(tried) == q.shape[-1]:
-                break
-            rest = without(q, tried)
-            if not fill and not float(q[rest.argmax()]) > 0:
-                break
-        tried.append(int(draw(rest, uniform)))
-    return tried
+    ids = torch.zeros(uniforms.shape, dtype=torch.long, device=q.device)
+    exist = torch.zeros(uniforms.shape, dtype=torch.bool, device=q.device)
+    support = (q > 0).sum(-1)
+    for k in range(min(uniforms.shape[-1], q.shape[-1])):
+        rest = without(q, ids[:, :k]) if k else q
+        ids[:, k] = draw(rest, uniforms[:, k])
+        exist[:, k] = True if fill else support > k
+    return ids, exist
 
 
-class Candidates:
+class SiblingTest:
     """The children of one node, put to the test in the order in which they were drawn.
 
     Sampling without replacement with residuals (Sequoia, arXiv 2402.12374, algorithm 2; the test
@@ -143,7 +147,7 @@ class Candidates:
             ValueError: one of its two probabilities is NaN.
         """
         if self._tried:
-            self.q = without(self._first, self._tried)
+            self.q = without(self._first, torch.tensor(self._tried, device=self._first.device))
         self._tried.append(token)
         if self._counts is not None and not 0 <= token < len(self.rest):
             self._counts["unmappable"] += 1
@@ -175,7 +179,7 @@ def sampled_walk(
     p: Tensor,
     uniforms: Sequence[float],
     counts: Counter | None = None,
-    candidates: Callable[[Tensor, Tensor | None, Counter | None], Candidates] = Candidates,
+    siblings: Callable[[Tensor, Tensor | None, Counter | None], SiblingTest] = SiblingTest,
 ) -> Walk:
     """The lossless test of children that were drawn without replacement.
 
@@ -189,7 +193,7 @@ def sampled_walk(
         uniforms: [n + 1]; node i uses uniform i, the token that follows the last one.
         counts: if given, "unmappable" counts drafted ids beyond V that were reached, and
             "empty_residual" rejections that left r as it was.
-        candidates: how the children of a node are tested.
+        siblings: how the children of a node are tested.
 
     Raises:
         ValueError: the shapes do not fit, or a probability that is needed is NaN.
@@ -199,7 +203,7 @@ def sampled_walk(
         raise ValueError(f"a tree of {n} nodes needs {n} parents and {n + 1} rows of q and of p")
     below, path, row = children_of(parents), [], 0
     while True:
-        test = candidates(p[row], q[row], counts)
+        test = siblings(p[row], q[row], counts)
         for child in below[row]:
             if float(uniforms[child]) < test.chance(token_ids[child]):
                 path.append(child)
