@@ -12,8 +12,6 @@ from draftscope.domains.observations import Log
 from draftscope.domains.schemas import ALL
 from draftscope.statistics.intervals import Interval, bootstrap_columns
 
-OUTCOMES = ("alpha", "walk")
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -71,10 +69,15 @@ def measured(log: Log, name: str) -> tuple[np.ndarray, np.ndarray]:
     raise ValueError(f"unknown measure {name!r}")
 
 
-def outcome(log: Log, name: str, whole: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Value of each node and whether it counts: alpha of all nodes, or walk of reached ones."""
-    rows = log.whole if whole else np.ones(len(log.tree), dtype=bool)
-    return (log.alpha, rows) if name == "alpha" else (log.accepted, rows & log.reached)
+def outcome(log: Log, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Value of each node and whether it counts, [nodes] each: whole trees only.
+
+    Names as in `schemas.OUTCOMES` and `schemas.MODELLED_OUTCOMES`.
+    """
+    if name == "alpha":
+        return log.alpha, log.whole
+    rows = log.whole & log.reached
+    return log.accepted, rows & log.chain if name == "walk_chain" else rows
 
 
 def domains(log: Log) -> list[tuple[str, np.ndarray]]:

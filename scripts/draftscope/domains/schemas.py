@@ -69,12 +69,30 @@ FACTORS = {
     "position": "early or late in the text",
 }
 
+OUTCOMES = {
+    "alpha": "min(1, p/q) of all nodes",
+    "walk_chain": "accepted, of the reached nodes of the rank-1 chain",
+}
+MODELLED_OUTCOMES = {
+    "alpha": "min(1, p/q) of all nodes",
+    "walk": "accepted, of all reached nodes",
+}
+
 TEXT, COUNT, REAL, SHORT = pa.string(), pa.int64(), pa.float64(), pa.int16()
 DOMAIN = field("domain", TEXT, f"name in the registry of domains, or {ALL}: the domains pooled")
 PROTOCOL = field("protocol", TEXT, f"{PUBLISHED} or {CORRECTED}")
 PROMPTS = field("prompts", COUNT, "prompts that carry the value", "prompts")
 METHOD = field("method", TEXT, "interval method, prompts resampled; none without an interval")
 REASON = field("reason", TEXT, "why a value is missing or degenerate", nullable=True)
+
+
+def described(name: str, meanings: dict[str, str]) -> pa.Field:
+    """A text column whose values have meanings."""
+    return field(name, TEXT, "; ".join(f"{value}: {text}" for value, text in meanings.items()))
+
+
+OUTCOME = described("outcome", OUTCOMES)
+MODELLED = described("outcome", MODELLED_OUTCOMES)
 
 
 def real(name: str, meaning: str, unit: str = "") -> pa.Field:
@@ -92,7 +110,7 @@ def interval(name: str, meaning: str, unit: str = "") -> list[pa.Field]:
 
 
 def measure(names: dict[str, tuple[str, str]]) -> pa.Field:
-    return field("measure", TEXT, "; ".join(f"{name}: {text}" for name, (_, text) in names.items()))
+    return described("measure", {name: meaning for name, (_, meaning) in names.items()})
 
 
 TEST = [
@@ -157,9 +175,7 @@ register(
         field("depth", SHORT, "depth that is compared"),
         PROMPTS,
         field("left_out", COUNT, "prompts without a node at one of the depths", "prompts"),
-        field(
-            "comparison", TEXT, "; ".join(f"{name}: {text}" for name, text in COMPARISONS.items())
-        ),
+        described("comparison", COMPARISONS),
         field("nodes", COUNT, "nodes at the compared depth", "nodes"),
         real("pooled", "difference of the plain means, as published"),
         *interval("difference", "mean difference, as `comparison` says"),
@@ -200,7 +216,7 @@ register(
         DOMAIN,
         measure(CORRELATIONS),
         PROTOCOL,
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
+        OUTCOME,
         field("entropy", TEXT, "target or draft: whose entropy at the node"),
         PROMPTS,
         field("undefined", COUNT, "prompts whose rho is undefined (constant), in no mean"),
@@ -215,7 +231,7 @@ register(
     "domains_curves",
     [
         DOMAIN,
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
+        OUTCOME,
         field("bin", SHORT, "bin of target entropy, from 0; the edges are those of all domains"),
         field("lower_edge", REAL, "smallest entropy of the bin", "nats"),
         field("upper_edge", REAL, "largest entropy of the bin", "nats"),
@@ -248,7 +264,7 @@ register(
     [
         field("highest", TEXT, "the domain of highest mean target entropy"),
         field("other", TEXT, f"the domain it is compared with, or {ALL}: the others pooled"),
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
+        OUTCOME,
         *interval("entropy_difference", "mean target entropy, highest minus other", "nats"),
         *interval("difference", "mean outcome, highest minus other"),
         *interval("composition", "part due to how entropy is spread: what equal curves leave"),
@@ -263,9 +279,8 @@ register(
 register(
     "domains_models",
     [
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
-        field("factor", TEXT, "; ".join(f"{name}: {text}" for name, text in FACTORS.items())
-              + "; full: all of them"),
+        MODELLED,
+        described("factor", FACTORS | {"full": "all of them"}),
         field("parameters", COUNT, "coefficients of the factor"),
         PROMPTS,
         field("nodes", COUNT, "nodes", "nodes"),
@@ -290,7 +305,7 @@ register(
 register(
     "domains_comparisons",
     [
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
+        MODELLED,
         field("first", TEXT, "factor"),
         field("second", TEXT, "factor that is subtracted"),
         *interval("difference", "dropped (see domains_models), first minus second"),
@@ -302,7 +317,7 @@ register(
 register(
     "domains_coefficients",
     [
-        field("outcome", TEXT, "alpha: min(1, p/q) of all nodes; walk: accepted, reached nodes"),
+        MODELLED,
         field("factor", TEXT, "factor of the full model"),
         field("level", TEXT, "level of the factor"),
         field("reference", TEXT, "level that it is compared with"),

@@ -90,12 +90,7 @@ def spearman_by_prompt(
     if not x.shape == y.shape == prompts.shape:
         raise ValueError(f"{x.shape} and {y.shape} values but {prompts.shape} prompts")
     names, prompt = np.unique(prompts, return_inverse=True)
-    keep = ~(np.isnan(x) | np.isnan(y))
-    cell = prompt
-    if categories is not None:
-        known, category = np.unique(np.asarray(categories), return_inverse=True)
-        cell = prompt * len(known) + category
-    rhos = _rhos(x[keep], y[keep], prompt[keep], cell[keep], len(names))
+    rhos = rhos_by_prompt(x, y, prompt, len(names), categories)
     defined = rhos[~np.isnan(rhos)]
     return CorrelationByPrompt(
         bootstrap(defined, **options),
@@ -106,8 +101,26 @@ def spearman_by_prompt(
     )
 
 
-def _rhos(x, y, prompt, cell, prompts: int) -> np.ndarray:
-    """Correlation of ranks within each prompt, ranks centered in each cell; NaN if undefined."""
+def rhos_by_prompt(
+    x: np.ndarray,
+    y: np.ndarray,
+    prompt: np.ndarray,
+    prompts: int,
+    categories: Sequence[Any] | None = None,
+) -> np.ndarray:
+    """Each prompt's own rho, NaN where it is undefined, [prompts].
+
+    Args:
+        x, y: shape [n]; pairs with a NaN are dropped.
+        prompt: number of the prompt of each pair, from 0 to prompts - 1, [n].
+        categories: as in `spearman_by_prompt`.
+    """
+    keep = ~(np.isnan(x) | np.isnan(y))
+    cell = prompt
+    if categories is not None:
+        known, category = np.unique(np.asarray(categories), return_inverse=True)
+        cell = prompt * len(known) + category
+    x, y, prompt, cell = x[keep], y[keep], prompt[keep], cell[keep]
     centered = []
     for values in (x, y):
         ranks = pd.Series(values).groupby(prompt).rank().to_numpy()
