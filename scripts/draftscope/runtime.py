@@ -7,11 +7,13 @@ import ctypes
 import os
 import warnings
 
+from draftscope import devices
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def prepare(threads: int) -> None:
-    """Go offline, fix the number of CPU threads, and prefer deterministic kernels.
+    """Go offline, claim GPUs, fix the number of CPU threads, prefer deterministic kernels.
 
     The number of threads moves floating-point sums, so it is a setting and not what the machine
     happens to have. Where no deterministic kernel exists, the usual one runs.
@@ -20,6 +22,7 @@ def prepare(threads: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     keep_freed_memory()
+    claim_gpus()
     import torch
 
     torch.set_num_threads(threads)
@@ -27,6 +30,11 @@ def prepare(threads: int) -> None:
     # Only uninitialised memory that is read would change a result, and none is.
     torch.utils.deterministic.fill_uninitialized_memory = False
     warnings.filterwarnings("ignore", message=".*does not have a deterministic implementation.*")
+
+
+def claim_gpus() -> None:
+    """Take the GPUs that the rule was given, which it says in DRAFTSCOPE_GPUS."""
+    devices.claim(int(os.environ.get("DRAFTSCOPE_GPUS", "0")))
 
 
 def keep_freed_memory() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +21,14 @@ class DomainUse(Strict):
     )
 
 
+class Request(Strict):
+    """What a job with one model asks for, where that is not what its stage says."""
+
+    gpus: Annotated[Integer, Field(ge=0)] | None = Field(None, description="GPUs")
+    memory_mb: Positive | None = Field(None, description="memory in MB")
+    runtime_minutes: Positive | None = Field(None, description="time in minutes")
+
+
 class Stage(Strict):
     device: Literal["auto", "cuda", "mps", "cpu", "balanced"] = Field(
         description="auto takes the best present; balanced spreads a large model over all GPUs"
@@ -33,7 +42,18 @@ class Stage(Strict):
     )
     gpus: Annotated[Integer, Field(ge=0)] = Field(description="GPUs that one job asks for")
     memory_mb: Positive = Field(description="memory that one job asks for, in MB")
-    runtime_minutes: Positive = Field(description="time that one job asks for, in minutes")
+    runtime_minutes: Positive = Field(
+        description="time that one job asks for, in minutes for each sample a prompt"
+    )
+    for_models: dict[Name, Request] = Field(
+        default_factory=dict,
+        description="model -> what its jobs ask for instead; of several models the largest counts",
+    )
+
+    def asks(self, what: str, models: Iterable[str]) -> int:
+        """What a job with these models asks for: `gpus`, `memory_mb` or `runtime_minutes`."""
+        own = [getattr(self.for_models[name], what) for name in models if name in self.for_models]
+        return max((value for value in own if value is not None), default=getattr(self, what))
 
 
 def no_duplicates(names: list, where: str) -> None:

@@ -19,7 +19,7 @@ COMMON = {
     "progress",
     "records",
 }
-COMMON |= {"runtime", "sampling", "schemas"}
+COMMON |= {"devices", "runtime", "sampling", "schemas"}
 GPU_CLOSURES = {
     "generate.py": COMMON
     | {"continuous", "prompts/__init__", "prompts/rendering", "seeds", "trajectories"},

@@ -111,3 +111,11 @@ def test_case_66_every_profile_waits_for_slow_file_systems(profile):
     assert settings["latency-wait"] >= 5
     assert settings["rerun-incomplete"] is True
     assert "keep-incomplete" not in settings
+
+
+@pytest.mark.parametrize("path", rule_files(), ids=lambda path: path.name)
+def test_every_rule_that_holds_models_tells_its_job_how_many_gpus_it_was_given(path):
+    for rule in re.split(r"\n(?=rule )", path.read_text(encoding="utf-8")):
+        if rule.startswith("rule "):
+            asks = "**requests(" in rule
+            assert asks == ("DRAFTSCOPE_GPUS={resources.gpu}" in rule), rule.split("\n")[0]

@@ -7,6 +7,12 @@
 LIVE = EXPERIMENT.settings.lossless
 
 
+def models_of_pair(wildcards):
+    """The target and the draft of a pair that decodes live."""
+    row = live_pair(wildcards.pair)
+    return [row["target"], row["draft"]]
+
+
 rule live_decode:
     input:
         prompts=lambda wildcards: prompt_shards(
@@ -27,9 +33,7 @@ rule live_decode:
         "../../envs/gpu.yaml"
     threads: LIVE.threads
     resources:
-        gpu=LIVE.gpus,
-        mem_mb=LIVE.memory_mb,
-        runtime=LIVE.runtime_minutes,
+        **requests(LIVE, models_of_pair),
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -41,10 +45,11 @@ rule live_decode:
         ),
         code=lambda wildcards: digest(
             "live_decode.py",
-            [live_pair(wildcards.pair)[role] for role in ("target", "draft")],
+            models_of_pair(wildcards),
         ),
     shell:
-        "python scripts/live_decode.py --settings {params.settings:q} --target {input.target:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/live_decode.py --settings {params.settings:q} --target {input.target:q}"
         " --draft {input.draft:q} --prompts {input.prompts:q}"
         " --trajectories {output.trajectories:q} --rounds {output.rounds:q}"
         " --timings {output.timings:q} 2> {log:q}"
@@ -63,12 +68,11 @@ rule verify_latency:
         "../../envs/gpu.yaml"
     threads: LIVE.threads
     resources:
-        gpu=LIVE.gpus,
-        mem_mb=LIVE.memory_mb,
-        runtime=LIVE.runtime_minutes,
+        **requests(LIVE, lambda wildcards: [wildcards.target]),
     params:
         settings=as_json(**block(LIVE.verify_latency), **compute(LIVE)),
         code=lambda wildcards: digest("verify_latency.py", [wildcards.target]),
     shell:
-        "python scripts/verify_latency.py --settings {params.settings:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/verify_latency.py --settings {params.settings:q}"
         " --target {input.target:q} --output {output:q} 2> {log:q}"

@@ -46,9 +46,7 @@ rule lossless_scores:
         "../../envs/gpu.yaml"
     threads: LIVE.threads
     resources:
-        gpu=LIVE.gpus,
-        mem_mb=LIVE.memory_mb,
-        runtime=LIVE.runtime_minutes,
+        **requests(LIVE, models_of_pair),
     params:
         settings=lambda wildcards: as_json(
             law=law(wildcards.mode),
@@ -66,7 +64,8 @@ rule lossless_scores:
             [live_pair(wildcards.pair)[role] for role in ("target", "draft")],
         ),
     shell:
-        "python scripts/lossless_scores.py --settings {params.settings:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/lossless_scores.py --settings {params.settings:q}"
         " --target {input.target:q} --draft {input.draft:q}"
         " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
 

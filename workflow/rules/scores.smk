@@ -22,9 +22,14 @@ rule score:
         "../../envs/gpu.yaml"
     threads: EXPERIMENT.settings.scoring.threads
     resources:
-        gpu=EXPERIMENT.settings.scoring.gpus,
-        mem_mb=EXPERIMENT.settings.scoring.memory_mb,
-        runtime=EXPERIMENT.settings.scoring.runtime_minutes,
+        **requests(
+            EXPERIMENT.settings.scoring,
+            lambda wildcards: [
+                wildcards.target,
+                *EXPERIMENT.group(wildcards.target, wildcards.draft_group),
+            ],
+            samples_of_mode,
+        ),
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -47,6 +52,7 @@ rule score:
             ],
         ),
     shell:
-        "python scripts/score.py --settings {params.settings:q} --target {input.target:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/score.py --settings {params.settings:q} --target {input.target:q}"
         " --drafts {input.drafts:q} --trajectories {input.trajectories:q}"
         " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"

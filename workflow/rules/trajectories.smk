@@ -25,9 +25,11 @@ rule generate:
         "../../envs/gpu.yaml"
     threads: EXPERIMENT.settings.generation.threads
     resources:
-        gpu=EXPERIMENT.settings.generation.gpus,
-        mem_mb=EXPERIMENT.settings.generation.memory_mb,
-        runtime=EXPERIMENT.settings.generation.runtime_minutes,
+        **requests(
+            EXPERIMENT.settings.generation,
+            lambda wildcards: [wildcards.target],
+            samples_of_mode,
+        ),
     params:
         settings=lambda wildcards: as_json(
             domain=wildcards.domain,
@@ -43,7 +45,8 @@ rule generate:
         ),
         code=lambda wildcards: digest("generate.py", [wildcards.target]),
     shell:
-        "python scripts/generate.py --settings {params.settings:q} --model {input.model:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/generate.py --settings {params.settings:q} --model {input.model:q}"
         " --prompts {input.prompts:q} --output {output:q} 2> {log:q}"
 
 
