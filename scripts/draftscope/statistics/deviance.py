@@ -17,18 +17,24 @@ _STEPS, _TOLERANCE, _LIMIT = 60, 1e-10, 30.0
 _RIDGE = 1e-9
 
 
-def fit(design: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+def fit(
+    design: np.ndarray,
+    successes: np.ndarray,
+    trials: np.ndarray,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
     """Maximum likelihood coefficients of each table, [tables, terms].
 
     Args:
         design: shape [cells, terms], with a column of ones; the same for all tables.
         successes, trials: shape [tables, cells]; sums of shares count like sums of outcomes.
+        start: coefficients to begin with, [terms]; those of a table much like these save steps.
 
     Coefficients that the data leave unbounded come out large, with no meaning but that.
     """
     tables, terms = len(trials), design.shape[1]
     outer = (design[:, :, None] * design[:, None, :]).reshape(len(design), terms * terms)
-    beta = np.zeros((tables, terms))
+    beta = np.zeros((tables, terms)) if start is None else np.tile(start, (tables, 1))
     best = np.full(tables, np.inf)
     step = np.zeros_like(beta)
     for _ in range(_STEPS):
@@ -55,12 +61,17 @@ def fit(design: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.nda
     return beta
 
 
-def deviance(design: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+def deviance(
+    design: np.ndarray,
+    successes: np.ndarray,
+    trials: np.ndarray,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
     """-2 log likelihood at the maximum of each table, [tables]; arguments as in `fit`.
 
     The part that only depends on the data (zero for outcomes of 0 and 1) is left out.
     """
-    beta = fit(design, successes, trials)
+    beta = fit(design, successes, trials, start)
     return _deviance(successes, trials, predict(design, beta))
 
 
