@@ -18,7 +18,8 @@ def main() -> None:
         "--settings",
         default="{}",
         help="JSON or a JSON file: title, experiment, studies (name -> title), headline (study -> "
-        "{exhibit, title}: what the summary speaks of), not_measured (sentences), command (how to run it again), "
+        "{title, exhibit or statements}: what the summary speaks of), not_measured (sentences), "
+        "command (how to run it again), "
         "schemas (library modules whose files the data dictionary lists)",
     )
     parser.add_argument("--exhibits", nargs="*", default=[], help=".md, .svg and .csv files")

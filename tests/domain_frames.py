@@ -15,7 +15,6 @@ from draftscope.domains.lookup import FILES
 
 DOMAINS = ("chat", "code", "maths", "logic")
 SETTINGS = {"confidence": 0.95, "resamples": 200, "method": "studentized"}
-OUTCOMES = ("alpha", "walk")
 _TEXTS = {"method": "studentized", "source": "measured", "paths": "[[1],[2],[1,1]]",
           "level": "2", "reference": "1", "statement": "A sentence about it."}  # fmt: skip
 
@@ -40,17 +39,20 @@ def _keys(file: str, domains: list[str]) -> Iterator[dict[str, Any]]:
     elif file == "depths":
         yield from _product(domain=everyone, depth=(1, 2, 3), measure=by_depth)
     elif file == "changes":
-        yield from _product(
+        for key in _product(
             domain=everyone, first_depth=(1,), depth=(2, 3), measure=schemas.MEASURES
-        )
+        ):
+            whole = key["measure"] in ("alpha", "alpha_chain")
+            for how in ("prompt",) if whole else ("text", "position"):
+                yield key | {"comparison": how}
     elif file == "positions":
         keys = {"domain": everyone, "depth": (0, 1, 2, 3), "edge": (32,)}
         yield from _product(**keys, measure=schemas.MEASURES)
     elif file == "correlations":
-        keys = {"domain": everyone, "measure": schemas.CORRELATIONS, "outcome": OUTCOMES}
+        keys = {"domain": everyone, "measure": schemas.CORRELATIONS, "outcome": schemas.OUTCOMES}
         yield from _product(**keys, entropy=("target", "draft"))
     elif file == "curves":
-        for key in _product(domain=everyone, outcome=OUTCOMES, bin=range(5)):
+        for key in _product(domain=everyone, outcome=schemas.OUTCOMES, bin=range(5)):
             low = key["bin"] ** 2 / 8
             edges = {"lower_edge": low, "upper_edge": low + 0.1 + key["bin"] / 4}
             yield key | edges | {"entropy": low + 0.05 + key["bin"] / 8}
@@ -61,13 +63,15 @@ def _keys(file: str, domains: list[str]) -> Iterator[dict[str, Any]]:
     elif file == "paradox":
         if domains:
             others = [*domains[1:], schemas.ALL]
-            yield from _product(highest=domains[:1], other=others, outcome=OUTCOMES)
+            yield from _product(highest=domains[:1], other=others, outcome=schemas.OUTCOMES)
     elif file == "models":
-        yield from _product(outcome=OUTCOMES, factor=[*schemas.FACTORS, "full"])
+        yield from _product(outcome=schemas.MODELLED_OUTCOMES, factor=[*schemas.FACTORS, "full"])
     elif file == "comparisons":
-        yield from _product(outcome=OUTCOMES, first=("domain",), second=("depth", "rank"))
+        yield from _product(
+            outcome=schemas.MODELLED_OUTCOMES, first=("domain",), second=("depth", "rank")
+        )
     elif file == "coefficients":
-        yield from _product(outcome=OUTCOMES, factor=schemas.FACTORS)
+        yield from _product(outcome=schemas.MODELLED_OUTCOMES, factor=schemas.FACTORS)
     elif file == "path_rates":
         yield from _product(domain=everyone, depth=(1, 2, 3), rank=(1, 2))
     elif file == "budgets":

@@ -105,7 +105,8 @@ def test_numbers_stand_where_their_heading_says(frames, found):
     for column, measure in (("alpha", "alpha"), ("walk_chain", "walk_chain")):
         assert table.loc["maths", column] == rates.loc[("maths", measure), "value"]
         assert table.loc["maths", f"{column}_lower"] == rates.loc[("maths", measure), "value_lower"]
-    changes = frames["changes"].set_index(["domain", "depth", "measure"])
+    changes = frames["changes"]
+    changes = changes[changes["comparison"] != "position"].set_index(["domain", "depth", "measure"])
     depths = profile_tables.depths(found).frame.set_index(["domain", "depth"])
     assert depths.loc[("chat", 3), "alpha_change"] == changes.loc[("chat", 3, "alpha"), "pooled"]
     assert depths.loc[("chat", 3), "change"] == changes.loc[("chat", 3, "walk_chain"), "difference"]

@@ -208,6 +208,15 @@ def test_the_summary_says_what_the_intervals_say(results):
     assert "these prompts do not separate it from lookup at 3" in text
 
 
+def test_a_study_may_say_its_own_sentences(results):
+    frame = pd.DataFrame({"claim": ["a", "b"], "statement": [f"They disagree {EVIL}.", ""]})
+    tables.write_table(frame, results / "exhibits/domains/claims", caption="Claims")
+    about = {"domains": {"title": "Where they disagree", "statements": "claims"}}
+    assert f"They disagree {EVIL}." in Page(build(results, headline=about)).text
+    about["domains"]["statements"] = "nowhere"
+    assert "Where they disagree" not in Page(build(results, headline=about)).text
+
+
 def test_counts_skips_and_what_is_missing_are_listed(results):
     text = Page(build(results)).text
     assert "prompt is empty: 1 prompt (1 trajectory) in chat, greedy (big): p1" in text

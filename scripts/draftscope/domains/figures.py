@@ -110,7 +110,7 @@ def depth_profiles(found: Statistics) -> plt.Figure:
 
 _CURVES = {
     "alpha": "(a) As published: min(1, p/q), all nodes",
-    "walk": "(b) Accepted, reached nodes",
+    "walk_chain": "(b) Corrected: accepted, rank-1 chain",
 }
 
 

@@ -7,9 +7,9 @@ from draftscope.domains.layout import (
     CHAIN_NOTE,
     CHANGE,
     CORRECTED,
-    OUTCOMES,
     SHARE,
     P,
+    adjusted,
     holm,
     intervals,
     nothing,
@@ -20,6 +20,11 @@ from draftscope.domains.schemas import ALL, FACTORS
 from draftscope.exhibits.captioned import Table
 
 _LEAST_SHARE = 1e-4
+_MEANING = {
+    "alpha": "min(1, p/q), all nodes",
+    "walk": "accepted, reached nodes",
+    "walk_chain": "accepted, reached nodes of the rank-1 chain",
+}
 
 
 def _share(value: float) -> str:
@@ -92,9 +97,9 @@ def contrasts(found: Statistics) -> Table:
                 "alpha_p": alpha.get("p"),
                 **number(walk, "difference", "walk_chain"),
                 "effect": walk.get("effect"),
-                "holm_p": walk.get("holm_p"),
+                "holm_p": adjusted(walk),
                 **number(joint, "difference", "joint"),
-                "joint_holm_p": joint.get("holm_p"),
+                "joint_holm_p": adjusted(joint),
                 "reason": reasons(alpha=alpha, walk=walk, length=joint),
             }
         )
@@ -127,7 +132,7 @@ def factors(found: Statistics) -> Table:
     """What explains acceptance: task, depth, rank, entropy or position."""
     rows = [
         {
-            "outcome": OUTCOMES[row["outcome"]],
+            "outcome": _MEANING[row["outcome"]],
             "factor": row["factor"],
             "parameters": row["parameters"],
             "alone": row["alone"],
@@ -177,7 +182,7 @@ def _not_of_this_factor(factor: str) -> str | None:
 
 
 def _comparison(row: Row) -> str:
-    head = f"{OUTCOMES[row['outcome']].capitalize()}: deviance lost without {row['first']} minus"
+    head = f"{_MEANING[row['outcome']].capitalize()}: deviance lost without {row['first']} minus"
     if row["difference"] is None:
         return f"{head} without {row['second']} is not known ({row['reason']})."
     ends = ""
@@ -191,7 +196,7 @@ def effects(found: Statistics) -> Table:
     """Coefficients of the full model and what they mean in chances."""
     rows = [
         {
-            "outcome": OUTCOMES[row["outcome"]],
+            "outcome": _MEANING[row["outcome"]],
             "factor": row["factor"],
             "level": f"{row['level']} against {row['reference']}",
             **number(row, "log_odds", "log_odds"),
@@ -231,13 +236,13 @@ def paradox(found: Statistics) -> Table:
             {
                 "highest": row["highest"],
                 "other": "the others pooled" if row["other"] == ALL else row["other"],
-                "outcome": OUTCOMES[row["outcome"]],
+                "outcome": _MEANING[row["outcome"]],
                 **number(row, "entropy_difference", "entropy"),
                 **number(row, "difference", "difference"),
                 **number(row, "composition", "composition"),
                 **number(row, "at_equal_entropy", "equal"),
                 "outside": row["outside"],
-                "holm_p": row["holm_p"],
+                "holm_p": adjusted(row),
                 "reason": row["reason"],
             }
         )

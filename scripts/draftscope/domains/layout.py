@@ -16,7 +16,7 @@ CHAIN_NOTE = (
     "Rank-1 chain: the path of the draft's first choices. Reached: the real walk accepted the "
     "parent. Accepted: the walk, which follows the target's greedy text, took the node."
 )
-OUTCOMES = {"alpha": "min(1, p/q), all nodes", "walk": "accepted, reached nodes"}
+UNDEFINED = "a dash stands where a value is not defined"
 Columns = Mapping[str, tuple[str, str | None]]
 
 
@@ -36,6 +36,8 @@ def table(rows: Sequence[Row], columns: Columns, caption: str, notes: Sequence[s
             formats |= dict.fromkeys([name, *ends], style)
     frame = pd.DataFrame([{n: row.get(n) for n in (*names, "reason")} for row in rows])
     frame["reason"] = frame["reason"].astype(object)
+    missing = frame[names].isna().any(axis=1) & frame["reason"].isna()
+    frame.loc[missing, "reason"] = UNDEFINED
     for name in names:
         frame[name] = _whole_numbers(frame[name])
     return Table(frame, caption, list(notes), formats, headers)
@@ -60,7 +62,15 @@ def intervals(settings: Mapping[str, Any], more: str = "") -> str:
 
 def holm(rows: Sequence[Mapping[str, Any]], over: str = "domains") -> str:
     family = max((row.get("family") or 0 for row in rows), default=0)
-    return f"p: the prompt as the unit; Holm's adjustment over the {family} {over}."
+    return (
+        f"p: the prompt as the unit; Holm's adjustment over the {family} {over}. Rows of domains "
+        "pooled are in no such family, and their p is not adjusted."
+    )
+
+
+def adjusted(row: Mapping[str, Any]) -> float | None:
+    """p by Holm, or the plain one of a row that belongs to no family."""
+    return row.get("holm_p") if row.get("family") else row.get("p")
 
 
 def nothing(name: str) -> Row:

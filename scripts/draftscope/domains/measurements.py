@@ -111,7 +111,7 @@ class Measurements:
         domain = self._domain(row)
         if column.startswith("delta"):
             depth = int(column.split()[-1])
-            key = {"domain": domain, "depth": depth, "measure": "alpha"}
+            key = {"domain": domain, "depth": depth, "measure": "alpha", "comparison": "prompt"}
             return _value(self.found.row("changes", **key), "pooled")
         key = {"domain": domain, "depth": _integer(column), "measure": "alpha"}
         found = self.found.row("depths", **key)
@@ -122,7 +122,11 @@ class Measurements:
         part = column.split()[0]
         if column.endswith("nodes"):
             return _count(found, f"{part}_nodes")
-        return _value(found, _POSITION[part])
+        value = _value(found, _POSITION[part])
+        if part == "delta" and not found.get("left_out") and "value" in value:
+            # All prompts are on both sides, so the interval is of the published difference.
+            value |= {end: found.get(f"difference_{end}") for end in ("lower", "upper")}
+        return value
 
     def _rho(self, row: str, _column: str) -> dict[str, Any]:
         return _value(self._correlation(self._domain(row)), "rho")

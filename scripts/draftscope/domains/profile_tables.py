@@ -9,6 +9,7 @@ from draftscope.domains.layout import (
     CORRELATION,
     SHARE,
     P,
+    adjusted,
     holm,
     intervals,
     table,
@@ -28,8 +29,8 @@ def depths(found: Statistics) -> Table:
                 for m in ("alpha", "alpha_chain", "walk_chain")
             }
             changes = {
-                m: found.row("changes", domain=domain, depth=depth, measure=m)
-                for m in ("alpha", "walk_chain")
+                m: found.row("changes", domain=domain, depth=depth, measure=m, comparison=how)
+                for m, how in (("alpha", "prompt"), ("walk_chain", "text"))
             }
             if depth == 1:
                 changes = {m: {} for m in changes}
@@ -45,7 +46,7 @@ def depths(found: Statistics) -> Table:
                     "reached": own["walk_chain"].get("nodes"),
                     **number(own["walk_chain"], "value", "walk_chain"),
                     **number(changes["walk_chain"], "difference", "change"),
-                    "holm_p": changes["walk_chain"].get("holm_p"),
+                    "holm_p": adjusted(changes["walk_chain"]),
                     "reason": _at_first_depth(
                         depth,
                         reasons(**own, alpha_change=changes["alpha"], change=changes["walk_chain"]),
@@ -76,8 +77,9 @@ def depths(found: Statistics) -> Table:
                 "equal rank, and only nodes whose parent the walk accepted."
             ),
             (
-                "Change: as published a difference of plain means; corrected the mean over prompts "
-                "of the prompt's own difference, prompts weighted equally. " + holm(tests)
+                "Change: as published a difference of plain means. Corrected: each reached node less "
+                "the acceptance of its text's other positions at depth 1, those just before it "
+                "left out, since they are known to be accepted; mean over nodes. " + holm(tests)
             ),
             intervals(found.settings),
         ],
@@ -112,7 +114,7 @@ def positions(found: Statistics) -> Table:
                 "walk_late": walk.get("late"),
                 "prompts": walk.get("prompts"),
                 **number(walk, "difference", "difference"),
-                "holm_p": walk.get("holm_p"),
+                "holm_p": adjusted(walk),
                 "reason": reasons(as_published=alpha, corrected=walk),
             }
         )
@@ -128,7 +130,7 @@ def positions(found: Statistics) -> Table:
             "walk_early": (f"{CORRECTED}early", SHARE),
             "walk_late": (f"{CORRECTED}late", SHARE),
             "prompts": (f"{CORRECTED}prompts", None),
-            "difference": (f"{CORRECTED}late minus early, within prompts", CHANGE),
+            "difference": (f"{CORRECTED}late minus early, same prompts", CHANGE),
             "holm_p": ("p (Holm)", P),
         },
         f"Table V. Acceptance up to generated token {edge} and after it",
@@ -136,7 +138,7 @@ def positions(found: Statistics) -> Table:
             (
                 "As published: plain means of min(1, p/q) over all nodes, so that late means lack "
                 "the prompts whose text is short. Corrected: accepted / reached nodes of the "
-                "rank-1 chain; the difference is within each prompt that has both."
+                "rank-1 chain; the difference is over the prompts that have both."
             ),
             holm(tests),
             intervals(found.settings),
@@ -150,8 +152,8 @@ def correlations(found: Statistics) -> Table:
     for entropy in ("target", "draft"):
         for domain in found.domains:
             pooled = _rho(found, domain, "pooled", "alpha", entropy)
-            within = _rho(found, domain, "within_prompt", "walk", entropy)
-            partial = _rho(found, domain, "within_prompt_partial", "walk", entropy)
+            within = _rho(found, domain, "within_prompt", "walk_chain", entropy)
+            partial = _rho(found, domain, "within_prompt_partial", "walk_chain", entropy)
             tests.append(within)
             rows.append(
                 {
@@ -161,7 +163,7 @@ def correlations(found: Statistics) -> Table:
                     "prompts": within.get("prompts"),
                     "undefined": within.get("undefined"),
                     **number(within, "rho", "within"),
-                    "holm_p": within.get("holm_p"),
+                    "holm_p": adjusted(within),
                     **number(partial, "rho", "partial"),
                     "reason": reasons(as_published=pooled, within_prompts=within, partial=partial),
                 }

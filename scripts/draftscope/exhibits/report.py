@@ -148,8 +148,10 @@ def build(
     """The report as HTML text.
 
     Args:
-        settings: title, experiment, studies (name -> title, in order), headline (study ->
-            {exhibit, title}: what the summary speaks of), not_measured (sentences), command. All optional.
+        settings: title, experiment, studies (name -> title, in order), headline (study -> title
+            and either exhibit, the published one that the summary speaks of, or statements, the
+            study's table whose column `statement` it repeats), not_measured (sentences), command.
+            All optional.
         exhibit_paths: .md and .svg are shown, of tables also the .csv of the draft choice read.
         scorecard_path: scorecard.csv.
         viewer_path: JSON of scripts/viewer.py.
@@ -184,7 +186,7 @@ def build(
         generated=generated,
         skipped=skipped,
         coverage=summary.coverage(generated, skipped) if generated else "",
-        headlines=_headlines(card, _choices(exhibit_paths), settings.get("headline", {})),
+        headlines=_headlines(card, exhibit_paths, settings.get("headline", {})),
         verdicts=[] if card is None else summary.verdicts(card),
         card=[] if card is None else _card_rows(card),
         differences=[] if card is None else _differences(card),
@@ -212,14 +214,26 @@ def _choices(paths: Sequence[str | Path]) -> list[str]:
     return sentences
 
 
+def _statements(paths: Sequence[str | Path], study: str, name: str) -> list[str]:
+    """The sentences in the column `statement` of a study's table."""
+    for path in map(Path, paths):
+        if (path.parent.name, path.name) == (study, f"{name}.csv"):
+            table = tables.read_table(path)
+            return [text for text in table.get("statement", []) if text]
+    return []
+
+
 def _headlines(
-    card: Any, choices: list[str], wanted: Mapping[str, Mapping[str, str]]
+    card: Any, paths: Sequence[str | Path], wanted: Mapping[str, Mapping[str, str]]
 ) -> list[tuple[str, list[str]]]:
     """Headings and sentences of the summary: the draft choice first, if it has no other place."""
+    choices = _choices(paths)
     found = [] if CHOICE in wanted else [("Which draft", choices)]
     for study, about in wanted.items():
         if study == CHOICE:
             found.append((about["title"], choices))
+        elif "statements" in about:
+            found.append((about["title"], _statements(paths, study, about["statements"])))
         elif card is not None:
             found.append((about["title"], summary.headline(card, study, about["exhibit"])))
     return found
