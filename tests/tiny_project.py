@@ -88,6 +88,10 @@ EXPERIMENT = {
 
 
 @dataclass(frozen=True)
+        "node_budgets": [1, 4],
+        "cost_ratios": [0.2],
+        "budget_depth": 3,
+        "fewest_reached": 1,
 class Project:
     """A folder in which the workflow can run."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from draftscope.domains.settings import Trees, TreeStudy, resolve_trees
 from draftscope.errors import UserError
 from draftscope.lossless.settings import Live, Lossless, resolve_live
 from draftscope.prompts import collecting
+from draftscope.resolved import Resolved
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 
@@ -135,88 +135,6 @@ class Experiment(Strict):
                 "size leaves the numbers alone"
             )
         return self
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """An experiment with the registry rows it uses, as plain dictionaries ready for `params`.
-
-    `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
-    those of the live loop, `trees` those that token trees are scored on; `models` are of all, and
-    `calibration` holds the domains whose training prompts some of them are quantized on.
-    """
-
-    settings: Experiment
-    models: Mapping[str, dict]
-    pairs: Mapping[str, dict]
-    domains: Mapping[str, dict]
-    modes: Mapping[str, dict]
-    live: Live
-    trees: TreeStudy
-    calibration: Mapping[str, dict]
-
-    @property
-    def targets(self) -> list[str]:
-        return list(dict.fromkeys(pair["target"] for pair in self.pairs.values()))
-
-    def shards(self, domain: str) -> list[str]:
-        """Names of the domain's files of prompts: "0000", "0001", ... in registry order."""
-        return self._shards(self.use(domain).prompts)
-
-    def text_shards(self, target: str, domain: str, mode: str) -> list[str]:
-        """Names of the shards of a text: those of the domain's files of prompts that it takes."""
-        return self._shards(self.text(target, domain, mode).prompts)
-
-    def _shards(self, prompts: int) -> list[str]:
-        return [f"{index:04d}" for index in range(-(-prompts // self.settings.shard_size))]
-
-    def shard_bounds(self, domain: str, shard: str) -> tuple[int, int]:
-        """First prompt and one past the last of a shard."""
-        start = int(shard) * self.settings.shard_size
-        return start, min(start + self.settings.shard_size, self.use(domain).prompts)
-
-    def use(self, domain: str) -> DomainUse:
-        """How many prompts of a domain are collected, for whatever study, and its budget."""
-        for use in self.settings.domains:
-            if use.name == domain:
-                return use
-        uses = self._tree_uses(domain)
-        if domain in self.live.domains:
-            live = self.settings.lossless
-            sizes = {"prompts": live.most_prompts, "max_new_tokens": live.max_new_tokens}
-            uses.append(DomainUse(name=domain, **sizes))
-        return max(uses, key=lambda use: use.prompts)
-
-    def text(self, target: str, domain: str, mode: str) -> DomainUse:
-        """Prompts and budget of the text by a target: the trees' own where it is theirs alone."""
-        return (
-            self.use(domain) if self._is_main(target, domain, mode) else self._tree_uses(domain)[0]
-        )
-
-    def cuts_prompts(self, target: str, domain: str, mode: str) -> bool:
-        """Whether the text continues prompts that are cut to `trees.prompt_tokens`."""
-        cut = self.settings.trees.prompt_tokens is not None
-        return cut and not self._is_main(target, domain, mode)
-
-    def _is_main(self, target: str, domain: str, mode: str) -> bool:
-        return target in self.targets and domain in self.domains and mode in self.modes
-
-    def _tree_uses(self, domain: str) -> list[DomainUse]:
-        return [
-            use
-            for use in self.settings.trees.domains
-            if use.name == domain and domain in self.trees.domains
-        ]
-
-    def group(self, target: str, draft_group: str) -> list[str]:
-        """Drafts scored together in one pass of the target, in the order of the pairs."""
-        return list(
-            dict.fromkeys(
-                pair["draft"]
-                for pair in self.pairs.values()
-                if pair["target"] == target and pair["draft_group"] == draft_group
-            )
-        )
 
 
 def load(raw: Mapping[str, Any], root: Path) -> Resolved:

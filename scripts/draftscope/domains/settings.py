@@ -12,7 +12,7 @@ from draftscope import registry
 from draftscope.errors import UserError
 from draftscope.prompts import collecting
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
-from draftscope.strict import Name, Strict
+from draftscope.strict import Name, Number, Strict
 from draftscope.tree.shape import Shape
 
 
@@ -68,6 +68,16 @@ class Trees(Stage):
     entropy_bins: Annotated[Positive, Field(ge=2, le=50)] = Field(
         description="bins of the curves of acceptance over entropy, with equal numbers of nodes"
     )
+    node_budgets: list[Annotated[Positive, Field(le=64)]] = Field(
+        min_length=1, description="sizes of tree for which the best chain and tree are looked for"
+    )
+    cost_ratios: list[Annotated[Number, Field(ge=0)]] = Field(
+        min_length=1, description="draft step / target pass, for which the fastest are looked for"
+    )
+    budget_depth: Annotated[Positive, Field(le=64)] = Field(
+        description="deepest level of a best chain or tree"
+    )
+    fewest_reached: Positive = Field(description="reached nodes of a rate that best trees use")
     equivalence: TreeEquivalence
 
     @model_validator(mode="after")
@@ -75,6 +85,8 @@ class Trees(Stage):
         no_duplicates([use.name for use in self.domains], "trees.domains")
         labels = [use.published for use in self.domains if use.published]
         no_duplicates(labels, "the published domains of trees.domains")
+        no_duplicates(self.node_budgets, "trees.node_budgets")
+        no_duplicates(self.cost_ratios, "trees.cost_ratios")
         return self
 
 
