@@ -63,7 +63,7 @@ def greedy_rounds(
     matches = np.asarray(matches, bool)
     offered = offers(len(matches), gamma, budget, stop_reason, offered_limit)
     run = next_index(~matches) - np.arange(len(matches))
-    return _tile(run, offered, gamma, stop_reason)
+    return tile(run, offered, gamma, stop_reason)
 
 
 def sampled_rounds(
@@ -191,11 +191,17 @@ def proposed_rounds(
     if not isinstance(proposer, Proposals):
         proposer = proposals(prompt_ids, token_ids, proposer, gamma)
     offered = offers(len(token_ids), gamma, budget, stop_reason, proposer.offered)
-    return _tile(proposer.agreeing, offered, gamma, stop_reason)
+    return tile(proposer.agreeing, offered, gamma, stop_reason)
 
 
-def _tile(run: np.ndarray, offered: np.ndarray, gamma: int, stop_reason: str) -> RoundTable:
-    """Walk from round to round; run [n] is how many drafts agree from a position on."""
+def tile(run: np.ndarray, offered: np.ndarray, gamma: int, stop_reason: str) -> RoundTable:
+    """Walk along a text from round to round.
+
+    Args:
+        run: [n] how many drafts from each position on are the tokens of the text.
+        offered: [n] drafts that a round starting there would offer.
+        gamma: the draft length that the table names.
+    """
     tokens = len(run)
     offered, accepted, emitted = outcomes(run, offered)
     starts, start, following = [], 0, (np.arange(tokens) + emitted).tolist()

@@ -42,6 +42,25 @@ class Replay:
     expected: list[dict[str, Any]] = field(default_factory=list)
     disagreement: int = 0
 
+    def add(
+        self, table: RoundTable, gamma: int, counts: ExpectedRounds, accept_prob_mean: float
+    ) -> None:
+        """Append the rounds and the expected counts of one draft length."""
+        self.rounds.append(table)
+        self.expected.append(
+            {
+                "prompt_id": self.prompt_id,
+                "sample": self.sample,
+                "draft_length": gamma,
+                "tokens": counts.tokens,
+                "expected_rounds": counts.rounds,
+                "expected_accepted": counts.accepted,
+                "expected_offered": counts.offered,
+                "acceptance_length": counts.acceptance_length,
+                "accept_prob_mean": float(accept_prob_mean),
+            }
+        )
+
 
 def replay_trajectory(
     trajectory: Mapping[str, Any],
@@ -87,7 +106,7 @@ def replay_trajectory(
         blocks = proposals(trajectory["prompt_token_ids"], tokens, draft, max(draft_lengths))
         for gamma in draft_lengths:
             table = proposed_rounds((), tokens, blocks, gamma, **ends)
-            _add(replay, table, gamma, _counted(table), blocks.first_agrees.mean())
+            replay.add(table, gamma, counted(table), blocks.first_agrees.mean())
         return replay
 
     if not np.array_equal(draft["token_ids"], tokens):
@@ -99,7 +118,7 @@ def replay_trajectory(
         matches = np.asarray(draft["draft_argmax"]) == tokens
         for gamma in draft_lengths:
             table = greedy_rounds(matches, gamma, **ends)
-            _add(replay, table, gamma, _counted(table), matches.mean())
+            replay.add(table, gamma, counted(table), matches.mean())
         return replay
 
     out = np.asarray(draft["target_disagreement"], bool)
@@ -112,34 +131,15 @@ def replay_trajectory(
         accept_prob, limit = sampled_acceptance(log_p, log_q, gamma, disagreement=out)
         table = sampled_rounds(log_p, log_q, gamma, uniforms, disagreement=out, **ends)
         counts = expected_rounds(accept_prob, gamma, offered_limit=limit, **ends)
-        _add(replay, table, gamma, counts, accept_prob[~out].mean())
+        replay.add(table, gamma, counts, accept_prob[~out].mean())
     return replay
 
 
-def _counted(table: RoundTable) -> ExpectedRounds:
+def counted(table: RoundTable) -> ExpectedRounds:
     """Where acceptance is 0 or 1 the expected counts are the counts."""
     totals = (table[name].sum(dtype=np.int64) for name in ("emitted", "accepted", "offered"))
     emitted, accepted, offered = totals
     return ExpectedRounds(int(emitted), float(len(table["round"])), float(accepted), float(offered))
-
-
-def _add(
-    replay: Replay, table: RoundTable, gamma: int, counts: ExpectedRounds, accept_prob_mean: float
-) -> None:
-    replay.rounds.append(table)
-    replay.expected.append(
-        {
-            "prompt_id": replay.prompt_id,
-            "sample": replay.sample,
-            "draft_length": gamma,
-            "tokens": counts.tokens,
-            "expected_rounds": counts.rounds,
-            "expected_accepted": counts.accepted,
-            "expected_offered": counts.offered,
-            "acceptance_length": counts.acceptance_length,
-            "accept_prob_mean": float(accept_prob_mean),
-        }
-    )
 
 
 def rounds_table(replays: Iterable[Replay]) -> pa.Table:

@@ -8,6 +8,7 @@ node's logits are compared with those of its path read alone, without mask or ca
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -83,6 +84,8 @@ def _alone(loaded: LoadedModel, text, drafted, parents, below) -> Tensor:
 def _distance(read: Tensor, alone: Tensor) -> float:
     alone = alone.to(read.device)
     shared = torch.isfinite(alone).all(0)  # an id that is masked by -inf is masked everywhere
+    if not bool(shared.any()):
+        return math.nan
     apart = (read - alone)[:, shared].square().mean(-1).sqrt().max()
     return float(apart / alone[:, shared].std())
 
@@ -104,7 +107,12 @@ def check_trees(loaded: LoadedModel) -> float:
         raise UserError(
             f"{who}: it takes no mask of four dimensions ({reason}); {advice}"
         ) from error
-    if not found <= tolerance(loaded):
+    if math.isnan(found):
+        raise UserError(
+            f"NaN in the logits of {loaded.name} for a text of its first token ids: its weights "
+            "are damaged, or overflow in this data type"
+        )
+    if found > tolerance(loaded):
         raise UserError(
             f"{who}: its logits over a tree are {found:.2g} standard deviations from those of "
             f"each path alone ({type(loaded.model).__name__}), so it ignores the mask of a tree; "

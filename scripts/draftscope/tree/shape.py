@@ -94,13 +94,6 @@ class Shape:
         return int(self.skeleton().depths.max())
 
     @functools.cached_property
-    def widest(self) -> int:
-        """Most candidates of one parent that a tree can use: ranks go from 1 to this."""
-        if self.kind == "confidence":
-            return min(self.max_nodes, max(self.children_at(1), self.children_at(2)))
-        return int(self.skeleton().ranks.max())
-
-    @functools.cached_property
     def most_read(self) -> int:
         """Most nodes of a tree that are read before it is complete, at any one level or in all.
 
@@ -187,11 +180,6 @@ class Tree:
     def internal(self) -> np.ndarray:
         """Indices of the nodes that have children, ascending."""
         return np.unique(self.parents[self.parents >= 0])
-
-    def children(self, node: int) -> np.ndarray:
-        """Indices of a node's children by rank; of the root for -1."""
-        found = np.flatnonzero(self.parents == node)
-        return found[np.argsort(self.ranks[found], kind="stable")]
 
     def path(self, node: int) -> list[int]:
         """Indices from the first level down to the node."""
