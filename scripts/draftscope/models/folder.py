@@ -140,6 +140,7 @@ def load(
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # `_check_complete` says which
                 **options,
             )
     except (ValueError, ImportError) as error:
