@@ -24,6 +24,10 @@ GPU_CLOSURES = {
     "generate.py": COMMON
     | {"continuous", "prompts/__init__", "prompts/rendering", "seeds", "trajectories"},
     "score.py": COMMON | {"logits", "models/vocabulary", "scoring"},
+    "tree_nodes.py": COMMON
+    | {"ends", "logits", "models/vocabulary", "scoring", "tree/__init__", "tree/candidates"}
+    | {"tree/log", "tree/mask", "tree/reader", "tree/schemas", "tree/scoring", "tree/selfcheck"}
+    | {"tree/shape"},
 }
 
 
