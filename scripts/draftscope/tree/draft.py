@@ -39,16 +39,14 @@ class TreeDraft(ModelDraft):
         """A tree of `shape`, at most `most_depth` deep and as deep as the draft's context allows.
 
         Args:
-            drawn: children are drawn from the draft's law without replacement, rank by rank;
-                else they are its most probable tokens, ties to the lowest id.
+            drawn: children are drawn from the draft's law without replacement, rank by rank,
+                which the shape must allow (`check_drawable`); else they are its most probable
+                tokens, ties to the lowest id.
             width: of the target; ids from it on are not chosen (drawn, they will be rejected).
 
         Raises:
-            UserError: a shape whose children cannot be drawn (`check_drawable`).
             BadLogits: the draft's logits are no numbers.
         """
-        if drawn:
-            check_drawable(shape)
         decoder = self._decoder
         if decoder.max_positions is not None:
             # The last level is not read, so it may stand one beyond the context.

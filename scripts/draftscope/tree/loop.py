@@ -12,7 +12,7 @@ from torch import Tensor
 from draftscope.drafters.model import Block
 from draftscope.live.loop import Decoded, RunningText, clock
 from draftscope.tree.decoder import TreeDecoder
-from draftscope.tree.draft import Drafted, TreeDraft
+from draftscope.tree.draft import Drafted, TreeDraft, check_drawable
 from draftscope.tree.rules import TreeRule, tree_rule_of
 from draftscope.tree.shape import ROOT, Shape
 from draftscope.tree.verify import Walk
@@ -81,6 +81,8 @@ def decode_tree(
         ValueError: budget < 1.
     """
     rule = rule or tree_rule_of(law)
+    if rule.drawn:
+        check_drawable(shape)
     text = _TreeText(
         target, prompt_ids, law=law, budget=budget, eos_ids=eos_ids, rng=rng, where=where
     )
