@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from draftscope.errors import UserError, command, json_argument
+from draftscope.errors import command, json_argument
 
 
 def main() -> None:
@@ -35,14 +35,11 @@ def main() -> None:
     from draftscope.drafters.model import TextDraft
     from draftscope.drafters.prompt_lookup import PromptLookup
     from draftscope.live.run import model_draft
-    from draftscope.lossless.decoding import peak_memory, side_by_side
+    from draftscope.lossless.decoding import first_prompts, peak_memory, side_by_side
     from draftscope.models.vocabulary import align
     from draftscope.prompts import render
 
-    rows = [row for path in arguments.prompts for row in records.read(path, "prompts").to_pylist()]
-    rows = rows[: settings["prompts"]]
-    if len(rows) < settings["prompts"]:
-        raise UserError(f"{settings['prompts']} prompts are wanted, the files hold {len(rows)}")
+    rows = first_prompts(arguments.prompts, settings["prompts"])
     where, attention, law = settings["device"], settings["attention"], settings["law"]
     target = models.load(arguments.target, where, settings["dtype"], attention)
     draft = models.load(

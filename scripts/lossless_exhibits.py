@@ -1,7 +1,7 @@
 """Tables and figures of the lossless study, from its statistics.
 
-Writes configurations, sweep, positions, phases, verify_latency, equivalence, greedy and replay
-(.csv, .md, .tex) and figure1 to figure5 (.svg, .pdf) into --folder.
+Writes configurations, sweep, positions, phases, verify_latency, batch, equivalence, greedy and
+replay (.csv, .md, .tex) and figure1 to figure5 (.svg, .pdf) into --folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from draftscope.errors import command
 
-FILES = ("speed", "positions", "phases", "latency", "replay", "greedy", "equivalence")
+FILES = ("speed", "positions", "phases", "latency", "batch", "replay", "greedy", "equivalence")
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def main() -> None:
     import draftscope.lossless.schemas  # noqa: F401
     from draftscope import records
     from draftscope.exhibits import figures
+    from draftscope.lossless import batch_speed, proof_tables, tables
     from draftscope.lossless import figures as drawn
-    from draftscope.lossless import proof_tables, tables
 
     frame = {
         name: records.read(getattr(arguments, name), f"lossless_{name}").to_pandas()
@@ -43,6 +43,7 @@ def main() -> None:
         "positions": tables.positions(frame["positions"], length, settings),
         "phases": tables.phases(frame["phases"]),
         "verify_latency": tables.verify_latency(frame["latency"]),
+        "batch": batch_speed.batch(frame["batch"], settings),
         "equivalence": proof_tables.equivalence(frame["equivalence"]),
         "greedy": proof_tables.greedy(frame["greedy"]),
         "replay": proof_tables.replay(frame["replay"], replayed),

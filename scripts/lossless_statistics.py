@@ -1,4 +1,4 @@
-"""Speed, acceptance by position, phases and verify latency of the live loop.
+"""Speed, acceptance by position, phases, verify latency and batches of the live loop.
 
 The files stand in the order of the configurations.
 """
@@ -11,7 +11,7 @@ import logging
 from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger("lossless_statistics")
-FILES = ("speed", "positions", "phases", "latency")
+FILES = ("speed", "positions", "phases", "latency", "batch")
 
 
 def main() -> None:
@@ -22,11 +22,12 @@ def main() -> None:
         "--settings",
         required=True,
         help="JSON or a JSON file: configurations (objects with pair, domain, mode, published), "
-        "confidence, resamples, method, seed",
+        "batch (pair, domain, mode), confidence, resamples, method, seed",
     )
     parser.add_argument("--timings", nargs="+", required=True, help="one file a configuration")
     parser.add_argument("--rounds", nargs="+", required=True, help="one file a configuration")
     parser.add_argument("--passes", nargs="+", required=True, help="schema verify_latency")
+    parser.add_argument("--batches", required=True, help="schema live_batches")
     for name in FILES:
         parser.add_argument(f"--{name}", required=True, help=f"output, schema lossless_{name}")
     arguments = parser.parse_args()
@@ -34,10 +35,10 @@ def main() -> None:
     import draftscope.live.tables
     import draftscope.lossless.schemas  # noqa: F401
     from draftscope import records
-    from draftscope.lossless import breakdown, speed
+    from draftscope.lossless import batch_speed, breakdown, speed
 
     settings = json_argument(arguments.settings)
-    named = settings.pop("configurations")
+    named, batch = settings.pop("configurations"), settings.pop("batch")
     chosen = speed.Settings(
         **{key: settings[key] for key in ("confidence", "resamples", "method", "seed")}
     )
@@ -70,11 +71,14 @@ def main() -> None:
         rows["phases"] += breakdown.phase_rows(configuration)
     passes = records.read_many(arguments.passes, "verify_latency", may_differ=_OF_A_TARGET)
     rows["latency"] = breakdown.latency_rows(passes.to_pandas())
-    shared = records.common_condition(list(conditions))
+    times = records.read(arguments.batches, "live_batches").to_pandas()
+    rows["batch"] = batch_speed.batch_rows(times, batch, chosen)
+    shared = dict.fromkeys(FILES, records.common_condition(list(conditions)))
+    shared["batch"] = records.condition(arguments.batches)
     for name in FILES:
         schema = f"lossless_{name}"
         records.write(
-            getattr(arguments, name), rows[name], schema, shared | {"statistics": settings}
+            getattr(arguments, name), rows[name], schema, shared[name] | {"statistics": settings}
         )
         log.info("%s: %d rows", schema, len(rows[name]))
 

@@ -60,6 +60,13 @@ EXPERIMENT = {
         ],
         "replays": 20,
         "verify_latency": {"tokens": [1, 2, 5], "context": 24, "repeats": 3},
+        "batch": {
+            "pair": "copy",
+            "mode": "warm",
+            "draft_length": 2,
+            "sizes": [1, 3],
+            "prompts": 6,
+        },
         "equivalence": {
             "trials": 2000,
             "generations": 200,

@@ -227,6 +227,12 @@ def test_domain_rows_are_checked_before_any_job(tmp_path, row, expected):
     assert expected in said
 
 
+def test_a_batch_that_would_not_be_full_is_refused_with_the_next_number_of_prompts():
+    block = load().settings.lossless.batch.model_dump() | {"prompts": 10, "sizes": [1, 4]}
+    text = message(lossless={"batch": block})
+    assert "prompts 10 is no multiple of the batch size 4" in text and "next one is 12" in text
+
+
 def test_an_experiment_without_the_live_study_need_not_fit_it():
     few = [{"name": "math", "prompts": 4, "max_new_tokens": 8}]
     assert "wants" in load(domains=few).live.problem

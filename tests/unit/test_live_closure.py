@@ -3,13 +3,13 @@
 import pytest
 from draftscope import closure
 
-SCRIPTS = ("live_decode.py", "lossless_scores.py", "verify_latency.py")
+SCRIPTS = ("live_decode.py", "batch_decode.py", "lossless_scores.py", "verify_latency.py")
 FOREIGN = ("statistics", "exhibits", "position", "choice", "config", "replay", "loops", "metrics")
 STATISTICS_OF_THE_STUDY = {
     f"{name}.py"
     for name in (
         "schemas", "speed", "breakdown", "tables", "proof_tables", "figures", "measurements",
-        "replay_check", "replay_inputs", "equivalence", "judgement", "settings",
+        "replay_check", "replay_inputs", "equivalence", "judgement", "settings", "batch_speed",
     )
 }  # fmt: skip
 

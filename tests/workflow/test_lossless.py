@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("lossless")]
 
 WITH_LOSSLESS = ("--config", "studies=[position,lossless]")
 TABLES = (
-    "configurations", "sweep", "positions", "phases", "verify_latency", "equivalence", "greedy",
-    "replay",
+    "configurations", "sweep", "positions", "phases", "verify_latency", "batch", "equivalence",
+    "greedy", "replay",
 )  # fmt: skip
 
 
@@ -84,6 +84,15 @@ def test_live_and_replay_share_a_law_where_chance_is_left(studied):
     assert (sampled["replays"] == 20).all()
     # Twenty replays put no p-value below 1/21; a few tests of a right loop are rarely all there.
     assert sampled["length_p"].max() > 1 / 21
+
+
+def test_texts_in_batches_are_those_decoded_alone(studied):
+    batch = statistics(studied, "batch")
+    assert list(batch["batch_size"]) == [1, 1, 3]
+    assert batch["engine"].nunique() == 2
+    assert (batch["identical"] == batch["texts"]).all() and set(batch["texts"]) == {12}
+    assert list(batch["batches"]) == [6, 6, 2]
+    assert (batch["tokens_per_second"] > 0).all() and (batch["speedup"] > 0).all()
 
 
 def test_correct_decoders_pass_on_every_level(studied):

@@ -1,7 +1,8 @@
 # Needs: prompts, the target's record and the draft's.
 # Makes: live/{run}/{pair}/{domain}/{mode}/{trajectories,rounds,timings}.parquet, what the live loop
-#   emitted at each draft length, its rounds, and the time of each phase of each round; and
-#   live/latency/{target}.parquet, the time of one pass against the number of its tokens.
+#   emitted at each draft length, its rounds, and the time of each phase of each round;
+#   live/latency/{target}.parquet, the time of one pass against the number of its tokens; and
+#   live/batch/{pair}/{domain}/{mode}/batches.parquet, the times of texts decoded together.
 # Why: speed cannot be replayed, and the live loop is what replay is judged by.
 
 LIVE = EXPERIMENT.settings.lossless
@@ -53,6 +54,39 @@ rule live_decode:
         " --draft {input.draft:q} --prompts {input.prompts:q}"
         " --trajectories {output.trajectories:q} --rounds {output.rounds:q}"
         " --timings {output.timings:q} 2> {log:q}"
+
+
+rule batch_decode:
+    input:
+        prompts=lambda wildcards: prompt_shards(wildcards.domain, LIVE.batch.prompts),
+        target=lambda wildcards: model_file(live_pair(wildcards.pair)["target"]),
+        draft=lambda wildcards: model_file(live_pair(wildcards.pair)["draft"]),
+    output:
+        RESULTS / "live/batch/{pair}/{domain}/{mode}/batches.parquet",
+    log:
+        LOGS / "live/batch/{pair}/{domain}/{mode}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: LIVE.threads
+    resources:
+        **requests(LIVE, models_of_pair),
+    params:
+        settings=lambda wildcards: as_json(
+            domain=wildcards.domain,
+            mode=wildcards.mode,
+            law=law(wildcards.mode),
+            template=template(wildcards.domain),
+            **live_run("batch", wildcards.pair, wildcards.mode),
+            seed=EXPERIMENT.settings.seed,
+        ),
+        code=lambda wildcards: digest(
+            "batch_decode.py",
+            models_of_pair(wildcards),
+        ),
+    shell:
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/batch_decode.py --settings {params.settings:q} --target {input.target:q}"
+        " --draft {input.draft:q} --prompts {input.prompts:q} --output {output:q} 2> {log:q}"
 
 
 rule verify_latency:

@@ -10,6 +10,7 @@ LOSSLESS_TABLES = (
     "positions",
     "phases",
     "verify_latency",
+    "batch",
     "equivalence",
     "greedy",
     "replay",
@@ -24,7 +25,8 @@ def live_pair(pair):
 def live_run(run, pair, mode):
     """What a kind of live run decodes and where it computes.
 
-    `speed` is timed, `law` tests losslessness, `divergence` is greedy in a narrow data type.
+    `speed` is timed, `law` tests losslessness, `divergence` is greedy in a narrow data type,
+    `batch` is timed in batches.
     """
     study = EXPERIMENT.settings.lossless
     own = next(
@@ -46,6 +48,15 @@ def live_run(run, pair, mode):
             "warm_up": 0,
             "draft_dtype": None,
             "dtype": wanted.dtype,
+        }
+    if run == "batch":
+        wanted = study.batch
+        return shared | {
+            "draft_length": wanted.draft_length,
+            "sizes": wanted.sizes,
+            "prompts": wanted.prompts,
+            "budget": study.max_new_tokens,
+            "repeats": study.repeats,
         }
     if run == "law":
         wanted = study.equivalence
@@ -80,6 +91,13 @@ def live_files(name):
         RESULTS / "live/speed" / c.pair / study.domain / c.mode / f"{name}.parquet"
         for c in study.configurations
     ]
+
+
+def live_batches():
+    """The file of the batches that are timed."""
+    own = EXPERIMENT.settings.lossless.batch
+    domain = EXPERIMENT.settings.lossless.domain
+    return RESULTS / "live/batch" / own.pair / domain / own.mode / "batches.parquet"
 
 
 def live_configuration(pair, mode, published=None):

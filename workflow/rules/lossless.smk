@@ -9,6 +9,7 @@ LOSSLESS_FILES = (
     "positions",
     "phases",
     "latency",
+    "batch",
     "replay",
     "greedy",
     "equivalence",
@@ -78,8 +79,9 @@ rule lossless_statistics:
         passes=[
             RESULTS / "live/latency" / f"{target}.parquet" for target in live_targets()
         ],
+        batches=live_batches(),
     output:
-        **{name: LOSSLESS_STATISTICS / f"{name}.parquet" for name in LOSSLESS_FILES[:4]},
+        **{name: LOSSLESS_STATISTICS / f"{name}.parquet" for name in LOSSLESS_FILES[:5]},
     log:
         LOGS / "lossless/statistics.log",
     conda:
@@ -87,6 +89,11 @@ rule lossless_statistics:
     params:
         settings=as_json(
             configurations=live_configurations(),
+            batch={
+                "pair": LIVE.batch.pair,
+                "domain": LIVE.domain,
+                "mode": LIVE.batch.mode,
+            },
             seed=EXPERIMENT.settings.seed,
             **block(EXPERIMENT.settings.statistics),
         ),
@@ -94,7 +101,8 @@ rule lossless_statistics:
         "python scripts/lossless_statistics.py --settings {params.settings:q}"
         " --timings {input.timings:q} --rounds {input.rounds:q} --passes {input.passes:q}"
         " --speed {output.speed:q} --positions {output.positions:q} --phases {output.phases:q}"
-        " --latency {output.latency:q} 2> {log:q}"
+        " --latency {output.latency:q} --batches {input.batches:q} --batch {output.batch:q}"
+        " 2> {log:q}"
 
 
 rule lossless_replay:
@@ -168,7 +176,7 @@ rule lossless_exhibits:
     shell:
         "python scripts/lossless_exhibits.py --speed {input.speed:q}"
         " --positions {input.positions:q} --phases {input.phases:q} --latency {input.latency:q}"
-        " --replay {input.replay:q} --greedy {input.greedy:q}"
+        " --batch {input.batch:q} --replay {input.replay:q} --greedy {input.greedy:q}"
         " --equivalence {input.equivalence:q} --draft-length {params.draft_length}"
         " --folder {params.folder:q} 2> {log:q}"
 
@@ -178,7 +186,7 @@ rule lossless_measurements:
         **{
             name: LOSSLESS_STATISTICS / f"{name}.parquet"
             for name in LOSSLESS_FILES
-            if name != "replay"
+            if name not in ("replay", "batch")
         },
         code=sources("lossless_measurements.py"),
         published="config/published/lossless.csv",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 
 from draftscope.errors import UserError
 from draftscope.live.batched_cache import Layout, ragged_cache
@@ -31,21 +32,23 @@ class BatchedModel:
         lengths: how many tokens each row holds.
 
     Raises:
-        UserError: the cache cannot be cropped, the model takes no mask or positions of a row's
-            own, or, on a probe, the logits of a row are not those of its text alone.
+        UserError: another engine runs the model, the cache cannot be cropped, the model takes no
+            mask or positions of a row's own, or, on a probe, the logits of a row are not those of its text alone.
     """
 
     engine = "transformers, batched"
 
     def __init__(self, loaded: LoadedModel) -> None:
         model = loaded.model
+        refusal = f"model {loaded.name} cannot decode texts of different lengths together: "
+        if not isinstance(model, PreTrainedModel):
+            raise UserError(f"{refusal}that takes a model that transformers runs")
         self.name, self.device = loaded.name, loaded.device
         self.width, self.max_positions = loaded.head_size, loaded.max_positions
         self._layout = Layout(self.device)
         self._cache = ragged_cache(model, loaded.name, self._layout)
         self._loaded, self._body = loaded, model.base_model
         self._dtype = model.get_input_embeddings().weight.dtype
-        refusal = f"model {loaded.name} cannot decode texts of different lengths together: "
         if loaded.attention not in _MASKED_ATTENTION:
             raise UserError(
                 f"{refusal}attention {loaded.attention} takes no mask of a row's own; use sdpa or "

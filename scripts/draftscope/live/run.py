@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from draftscope import seeds
 from draftscope.drafters.model import Drafter, ModelDraft
 from draftscope.live.loop import Decoded, decode
@@ -39,6 +41,13 @@ def model_draft(draft: LoadedModel, alignment: Alignment, law: Mapping[str, floa
     return ModelDraft(open_decoder(draft), law, alignment.masked_ids)
 
 
+def stream(
+    run_seed: int, target: str, draft: str, gamma: int, domain: str, prompt_id: str, sample: int
+) -> np.random.Generator:
+    """The source of chance of one text; `draft` is empty where nothing is drafted."""
+    return seeds.generator("live", run_seed, target, draft, gamma, domain, prompt_id, sample)
+
+
 def run(
     target: LoadedModel,
     drafter: Drafter | None,
@@ -57,8 +66,8 @@ def run(
 ) -> LiveRun:
     """Decode every prompt `samples` times.
 
-    The stream of a text is keyed by ("live", run seed, target, draft, draft length, domain,
-    prompt, sample): it depends on no other prompt, and texts of different draft lengths are
+    The stream of a text is keyed by run seed, target, draft, draft length, domain, prompt and
+    sample: it depends on no other prompt, and texts of different draft lengths are
     independent, so that they can be compared by a two-sample test.
 
     Args:
@@ -84,7 +93,6 @@ def run(
     out = LiveRun()
 
     def once(prompt_id: str, sample: int, prompt: RenderedPrompt) -> Decoded:
-        key = ("live", run_seed, target.name, draft_name, gamma, domain, prompt_id, sample)
         return decode(
             decoder,
             drafter,
@@ -93,19 +101,19 @@ def run(
             law=law,
             budget=budget,
             eos_ids=target.eos_ids,
-            rng=seeds.generator(*key),
+            rng=stream(run_seed, target.name, draft_name, gamma, domain, prompt_id, sample),
             rule=rule,
             where=f"prompt {prompt_id}, sample {sample}",
         )
 
-    usable = [(name, prompt) for name, prompt in prompts if not _unusable(decoder, prompt)]
+    usable = [(name, prompt) for name, prompt in prompts if not unusable(decoder, prompt)]
     for name, prompt in usable[:warm_up]:
         once(name, 0, prompt)
     total = len(usable) * samples * repeats * budget
     with progress(total, f"decoding {domain} live, draft length {gamma}") as reporter:
         for prompt_id, prompt in prompts:
             for sample in range(samples):
-                if reason := _unusable(decoder, prompt):
+                if reason := unusable(decoder, prompt):
                     log.warning("prompt %s skipped: %s", prompt_id, reason)
                     out.trajectories.append(skipped_row(prompt_id, sample, prompt, reason))
                     continue
@@ -121,7 +129,8 @@ def run(
     return out
 
 
-def _unusable(decoder: Decoder, prompt: RenderedPrompt) -> str | None:
+def unusable(decoder: Decoder, prompt: RenderedPrompt) -> str | None:
+    """Why a prompt cannot be decoded, or None."""
     length = len(prompt.token_ids)
     if not length:
         return "empty prompt"

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from draftscope import records
 from draftscope.drafters.model import Drafter
+from draftscope.errors import UserError
 from draftscope.live.model import open_decoder
 from draftscope.live.run import LiveRun, run
 
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
     from draftscope.trajectories import RenderedPrompt
 
 log = logging.getLogger(__name__)
+
+
+def first_prompts(paths: Sequence[str], wanted: int) -> list[dict[str, Any]]:
+    """The first rows of files of schema prompts.
+
+    Raises:
+        UserError: they hold fewer.
+    """
+    rows = [row for path in paths for row in records.read(path, "prompts").to_pylist()]
+    if len(rows) < wanted:
+        raise UserError(f"{wanted} prompts are wanted, the files hold {len(rows)}")
+    return rows[:wanted]
 
 
 def side_by_side(

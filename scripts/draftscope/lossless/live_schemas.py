@@ -27,6 +27,26 @@ register(
     ],
 )
 register(
+    "live_batches",
+    [
+        field("engine", TEXT, "what decoded: the loop over one text, or over a batch"),
+        field("batch_size", SHORT, "texts decoded together", "texts"),
+        LENGTH,
+        field("repeat", SHORT, "which of the timed passes over the same texts, from 0"),
+        field("batch", pa.int32(), "which batch of this size, from 0, in the order of prompts"),
+        field("prompt_ids", pa.list_(TEXT), "its prompts; fewer than its size at the end"),
+        field("tokens", pa.int32(), "tokens emitted", "tokens"),
+        field("rounds", pa.int32(), "rounds of its texts, summed", "rounds"),
+        field("passes", pa.int32(), "passes of the target: rounds of the longest text"),
+        *(
+            field(f"{phase}_seconds", REAL, f"{phase}, summed over the passes", "s")
+            for phase in ("draft", "verify", "sample", "other")
+        ),
+        field("later_verify_seconds", REAL, "verify without the first pass", "s"),
+        field("identical", SHORT, "its texts with the tokens and rounds that they have alone"),
+    ],
+)
+register(
     "verify_latency",
     [
         field("target", TEXT, "name in the registry of models"),

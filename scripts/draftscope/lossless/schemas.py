@@ -101,6 +101,30 @@ register(
     ],
 )
 register(
+    "lossless_batch",
+    [
+        *CONFIGURATION[:3],
+        field("engine", TEXT, "what decoded: the loop over one text, or over a batch"),
+        field("batch_size", SHORT, "texts decoded together", "texts"),
+        LENGTH,
+        field("prompts", COUNT, "prompts that were decoded", "prompts"),
+        field("batches", COUNT, "batches, the units of the intervals"),
+        field("repeats", COUNT, "timed passes over each batch, of which the median counts"),
+        field("tokens", COUNT, "emitted tokens of speculation", "tokens"),
+        *interval("plain_tokens_per_second", "all tokens / all time of plain decoding"),
+        *interval("tokens_per_second", "all tokens / all time of speculation"),
+        *interval("speedup", "mean seconds a token of plain decoding / of this, over batches"),
+        field("acceptance_length", REAL, "emitted tokens a round of a text", "tokens"),
+        real("plain_pass", "pass of plain decoding, after the first", "s"),
+        real("verify_pass", "pass over the blocks, after the first", "s"),
+        real("verify_ratio", "v: verify_pass / plain_pass"),
+        field("identical", COUNT, "texts with the tokens and rounds that they have alone", "texts"),
+        field("texts", COUNT, "texts, plain and speculative", "texts"),
+        field("method", TEXT, "interval method of the speedup; batches are resampled"),
+        REASON,
+    ],
+)
+register(
     "lossless_replay",
     [
         *CONFIGURATION,

@@ -54,6 +54,28 @@ class Divergence(Strict):
     max_new_tokens: Positive = Field(description="budget of a text, in tokens")
 
 
+class BatchSpeed(Strict):
+    pair: Name
+    mode: Name = Field(description="a decoding mode of the registry")
+    draft_length: Annotated[Positive, Field(le=1024)]
+    sizes: list[Annotated[Positive, Field(le=1024)]] = Field(
+        min_length=1, description="texts decoded together"
+    )
+    prompts: Positive = Field(description="how many of the study's domain, from the first")
+
+    @model_validator(mode="after")
+    def _batches_are_full(self) -> BatchSpeed:
+        no_duplicates(self.sizes, "lossless.batch.sizes")
+        for size in self.sizes:
+            if self.prompts % size:
+                raise ValueError(
+                    f"lossless.batch.prompts {self.prompts} is no multiple of the batch size {size}, "
+                    f"so its last batch would not be full; the next one is "
+                    f"{-(-self.prompts // size) * size}"
+                )
+        return self
+
+
 class Lossless(Stage):
     domain: Name = Field(description="domain of its prompts")
     prompts: Positive = Field(description="how many of them, from the first")
@@ -69,6 +91,7 @@ class Lossless(Stage):
         description="replay and live count as equal within so many tokens a round"
     )
     verify_latency: VerifyLatency
+    batch: BatchSpeed
     equivalence: Equivalence
     divergence: Divergence | None = Field(
         default=None,
@@ -78,7 +101,12 @@ class Lossless(Stage):
     @property
     def most_prompts(self) -> int:
         """How many prompts of the domain its jobs read at most."""
-        users = (self, self.equivalence, *([self.divergence] if self.divergence else []))
+        users = (
+            self,
+            self.batch,
+            self.equivalence,
+            *([self.divergence] if self.divergence else []),
+        )
         return max(user.prompts for user in users)
 
     @model_validator(mode="after")
@@ -119,7 +147,7 @@ def resolve_live(block: Lossless, rows: Mapping[str, dict]) -> Live:
     Raises:
         UserError: an unknown name, or a mode that nothing can be decoded in.
     """
-    users = [*block.configurations, block.equivalence]
+    users = [*block.configurations, block.batch, block.equivalence]
     users += [block.divergence] if block.divergence else []
     pairs, modes = ([getattr(user, key) for user in users] for key in ("pair", "mode"))
     live = Live(

@@ -1,0 +1,90 @@
+"""Decode prompts together in batches of several sizes, plain and speculative, and time them."""
+
+from __future__ import annotations
+
+import argparse
+
+from draftscope.errors import UserError, command, json_argument
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="JSON or a JSON file: domain, mode, law, template, draft_length, sizes, prompts, "
+        "budget, repeats, allow_special_differences, draft_dtype (null: the target's), seed, "
+        "device, dtype, attention, threads",
+    )
+    parser.add_argument("--target", required=True, help="model.json of the target")
+    parser.add_argument("--draft", required=True, help="model.json of the draft")
+    parser.add_argument("--prompts", required=True, nargs="+", help="Parquet of schema prompts")
+    parser.add_argument("--output", required=True, help="Parquet, schema live_batches")
+    arguments = parser.parse_args()
+    settings = json_argument(arguments.settings)
+
+    from draftscope import runtime
+    from draftscope.threads import share_cores
+
+    share_cores()
+    runtime.prepare(settings["threads"])
+    import draftscope.lossless.live_schemas  # noqa: F401
+    from draftscope import models, records
+    from draftscope.drafters.model import TextDraft
+    from draftscope.drafters.prompt_lookup import PromptLookup
+    from draftscope.live.batched_draft import BatchedModelDraft, SeparateDrafts
+    from draftscope.live.batched_model import BatchedModel
+    from draftscope.live.model import open_decoder
+    from draftscope.live.run import model_draft, unusable
+    from draftscope.lossless.batching import batch_times, ways
+    from draftscope.lossless.decoding import first_prompts, peak_memory
+    from draftscope.models.vocabulary import align
+    from draftscope.prompts import render
+
+    rows = first_prompts(arguments.prompts, settings["prompts"])
+    where, attention, law = settings["device"], settings["attention"], settings["law"]
+    target = models.load(arguments.target, where, settings["dtype"], attention)
+    draft = models.load(
+        arguments.draft, where, settings["draft_dtype"] or settings["dtype"], attention
+    )
+    if draft.model is None:
+        lookup = {key: draft.settings[key] for key in ("max_ngram", "min_ngram")}
+
+        def text_draft() -> TextDraft:
+            return TextDraft(PromptLookup(**lookup), draft.name)
+
+        drafters = text_draft(), SeparateDrafts(text_draft)
+    else:
+        alignment = align(target, draft, settings["allow_special_differences"])
+        together = BatchedModelDraft(BatchedModel(draft), law, alignment.masked_ids)
+        drafters = model_draft(draft, alignment, law), together
+    decoder = open_decoder(target)
+    prompts = [(row["prompt_id"], render(target, row, settings["template"])) for row in rows]
+    prompts = [(name, prompt) for name, prompt in prompts if not unusable(decoder, prompt)]
+    if not prompts:
+        raise UserError(f"no prompt of domain {settings['domain']} fits the context of the target")
+    chosen = ways(
+        (decoder, drafters[0]),
+        (BatchedModel(target), drafters[1]),
+        settings["sizes"],
+        law=law,
+        eos_ids=target.eos_ids,
+        run_seed=settings["seed"],
+        domain=settings["domain"],
+    )
+    times = batch_times(
+        chosen, prompts, settings["draft_length"], settings["budget"], settings["repeats"]
+    )
+    shared = ("law", "template", "domain", "mode", "budget", "threads")
+    condition = target.condition("target") | draft.condition("draft")
+    condition |= {key: settings[key] for key in shared} | {"engine": "live"}
+    made = {
+        "seed": settings["seed"],
+        "device": str(target.device),
+        "peak_memory_gb": peak_memory(),
+    }
+    records.write(arguments.output, times, "live_batches", condition, made)
+
+
+if __name__ == "__main__":
+    command(main)
