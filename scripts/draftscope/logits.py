@@ -16,8 +16,13 @@ _PROBE = 8  # tokens of the start-up check
 
 
 def hidden_states(loaded: LoadedModel, token_ids: Tensor) -> Tensor:
-    """Last hidden states [tokens, width] of one unpadded text, token_ids [tokens]."""
+    """Last hidden states [tokens, width] of one unpadded text, token_ids [tokens].
+
+    An engine that does not show them gives its own stand-in, which can be sliced alike.
+    """
     model = loaded.model
+    if (unread := getattr(model, "unread", None)) is not None:
+        return unread(loaded, token_ids)
     ids = token_ids.to(model.get_input_embeddings().weight.device)[None]
     return model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
 
@@ -29,6 +34,8 @@ def logits_of(loaded: LoadedModel, hidden: Tensor) -> Tensor:
     multiplied, Granite: divided); the names are those of their configurations.
     """
     model = loaded.model
+    if hasattr(model, "unread"):
+        return hidden.logits()
     head = model.get_output_embeddings()
     logits = head(hidden.to(head.weight.device))
     config = model.config.get_text_config()
@@ -51,6 +58,8 @@ def check_halves(loaded: LoadedModel) -> bool:
     Raises:
         UserError: they differ, so this architecture cannot be scored position by position.
     """
+    if hasattr(loaded.model, "unread"):
+        return True  # it has no halves
     ids = torch.arange(min(_PROBE, loaded.vocabulary_size))
     with torch.inference_mode():
         halves = logits_of(loaded, hidden_states(loaded, ids)).float()

@@ -123,7 +123,9 @@ class LlamaCpp(Strict):
         address = {key: getattr(self, key) for key in ("repository", "revision", "file")}
         missing = [key for key, value in address.items() if value is None]
         if 0 < len(missing) < 3:
-            raise ValueError(f"{missing[0]} is missing; give repository, revision and file, or none")
+            raise ValueError(
+                f"{missing[0]} is missing; give repository, revision and file, or none"
+            )
         return self
 
 

@@ -162,7 +162,8 @@ def check_readable(model: LoadedModel, row: Mapping[str, Any]) -> None:
             f"{where}: {len(ids)} tokens are more than the context of {model.name}, "
             f"{model.max_positions}"
         )
-    width = model.model.get_input_embeddings().weight.shape[0]
+    embedding = getattr(model.model, "get_input_embeddings", None)
+    width = embedding().weight.shape[0] if embedding else model.head_size
     if any(not 0 <= token < width for token in ids):
         wrong = next(i for i, token in enumerate(ids) if not 0 <= token < width)
         raise UserError(

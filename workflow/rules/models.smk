@@ -10,13 +10,20 @@ CONVERTED = [
     if row["kind"] in ("package_gguf", "gguf")
 ]
 QUANTIZED = [name for name, row in EXPERIMENT.models.items() if row["kind"] == "gptq"]
+REQUANTIZED = [
+    name
+    for name, row in EXPERIMENT.models.items()
+    if row["kind"] == "llama_cpp" and (row["file_type"] or not row["repository"])
+]
 DERIVED = [
     name
     for name, row in EXPERIMENT.models.items()
-    if "base" in row and name not in QUANTIZED
+    if "base" in row and name not in QUANTIZED + REQUANTIZED
 ]
 RESOLVED = [
-    name for name in EXPERIMENT.models if name not in CONVERTED + DERIVED + QUANTIZED
+    name
+    for name in EXPERIMENT.models
+    if name not in CONVERTED + DERIVED + QUANTIZED + REQUANTIZED
 ]
 # Beside the record, in weights/.
 CONVERTED_FILES = [
@@ -41,6 +48,7 @@ localrules:
     calibration_prompts,
     convert_model,
     derive_model,
+    make_gguf,
     resolve_model,
 
 
@@ -92,6 +100,26 @@ rule derive_model:
         LOGS / "models/{model}.log",
     wildcard_constraints:
         model=alternatives(DERIVED),
+    conda:
+        "../../envs/gpu.yaml"
+    params:
+        settings=lambda wildcards: as_json(**EXPERIMENT.models[wildcards.model]),
+        code=lambda wildcards: digest("fetch_model.py", [wildcards.model]),
+    shell:
+        "python scripts/fetch_model.py --name {wildcards.model:q} --settings {params.settings:q}"
+        " --base {input.base:q} --output {output.record:q} 2> {log:q}"
+
+
+rule make_gguf:
+    input:
+        base=lambda wildcards: model_file(EXPERIMENT.models[wildcards.model]["base"]),
+    output:
+        record=RESULTS / "models/{model}/model.json",
+        file=RESULTS / "models/{model}/weights/model.gguf",
+    log:
+        LOGS / "models/{model}.log",
+    wildcard_constraints:
+        model=alternatives(REQUANTIZED),
     conda:
         "../../envs/gpu.yaml"
     params:

