@@ -7,10 +7,14 @@ from draftscope import models
 from draftscope.errors import UserError
 from draftscope.live import decode
 from draftscope.models.vocabulary import align
+from draftscope.schemas import SCHEMAS
 from draftscope.seeds import generator
+from draftscope.tree import schemas  # noqa: F401  (registers them)
 from draftscope.tree.decoder import TreeLean, TreeModel, open_tree_decoder, tree_probe
 from draftscope.tree.draft import TreeDraft
+from draftscope.tree.log import table
 from draftscope.tree.loop import decode_tree
+from draftscope.tree.replay import replay_trees
 from draftscope.tree.rules import TREE_RULES
 from draftscope.tree.scoring import score_trees
 from draftscope.tree.shape import Shape
@@ -23,6 +27,7 @@ from transformers import (
     Qwen3Config,
 )
 
+COLUMNS = ("start", "accepted", "emitted", "end")
 GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
 T1 = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 ENGINES = {"lean": TreeLean, "transformers": TreeModel}
@@ -264,6 +269,10 @@ def test_live_trees_are_those_of_the_node_log(target, draft, shape, eos):
     }  # fmt: skip
     scores = score_trees(target, draft, alignment, [trajectory], SHAPES[shape])
     (nodes,), (rows,) = scores.nodes, scores.trees
+    (replayed,) = replay_trees(table([rows], SCHEMAS["trees"]), SHAPES[shape].depth)
+    for ours, theirs in (("offered_depth", "offered"), *((n, n) for n in COLUMNS)):
+        wanted = np.asarray(replayed.rounds[0][theirs]).tolist()
+        assert [getattr(r, ours) for r in found.rounds] == wanted
     for (start, drafted, logits, walk), round_ in zip(seen, found.rounds, strict=True):
         assert (start, round_.nodes, round_.offered_depth, round_.accepted, round_.emitted) == (
             round_.start,
