@@ -8,18 +8,19 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment demo lossless bench example test test-slow lint format clean
+.PHONY: help environment demo lossless bench example test test-slow test-cluster lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 environment: $(VENV)/installed  ## make the pinned environment in .venv
 
-$(VENV)/installed: envs/requirements.lock
+$(VENV)/installed: envs/requirements.lock envs/cluster.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r envs/requirements.lock
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/cluster.lock
 	@touch $@
 
 demo: environment  ## run the laptop experiment and say where the report is
@@ -44,10 +45,13 @@ example: demo  ## keep the small exhibits of a laptop run in results/example
 	cp results/laptop/scorecard.csv results/laptop/scorecard.md results/example/
 
 test: environment  ## unit tests and one small workflow run
-	"$(BIN)/python" -m pytest -n auto --dist loadgroup -m "not slow and not gpu"
+	"$(BIN)/python" -m pytest -n auto --dist loadgroup -m "not slow and not gpu and not cluster"
 
 test-slow: environment  ## the tests that take minutes each
 	"$(BIN)/python" -m pytest -m "slow and not gpu"
+
+test-cluster: environment  ## a real one-node Slurm, started and stopped here (root and apt)
+	"$(BIN)/python" -m pytest -m cluster tests/cluster
 
 lint: environment  ## ruff, snakefmt and snakemake --lint
 	"$(BIN)/python" -m ruff check .

@@ -14,11 +14,11 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 log = logging.getLogger(__name__)
 
-_held: list[IO[str]] = []
+# Files that stay open, and so locked, until this process ends.
+_held: list[int] = []
 
 
 def visible_devices(devices: Path = Path("/dev")) -> list[str]:
@@ -61,13 +61,14 @@ def claim(
         # One job chooses at a time: two that each hold half of what they need would wait for ever.
         with open(folder / "choosing.lock", "w") as choosing:
             fcntl.flock(choosing, fcntl.LOCK_EX)
-            free = {name: lock for name in visible if (lock := _lock(folder / f"{name}.lock"))}
+            locks = {name: _lock(folder / f"{name}.lock") for name in visible}
+            free = {name: lock for name, lock in locks.items() if lock is not None}
             mine = list(free)[:count]
             for name, lock in free.items():
                 if len(mine) == count and name in mine:
                     _held.append(lock)
                 else:
-                    lock.close()
+                    os.close(lock)
         if len(mine) == count:
             os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
             log.info("this job uses GPU %s of %s", ",".join(mine), ",".join(visible))
@@ -78,12 +79,12 @@ def claim(
         time.sleep(wait_s)
 
 
-def _lock(path: Path) -> IO[str] | None:
+def _lock(path: Path) -> int | None:
     """The open, locked file; None if another process holds it."""
-    file = open(path, "w")  # stays open as long as the lock is held
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(file)
         return None
     return file

@@ -70,8 +70,11 @@ def block(settings):
 
 
 def sources(script, also=()):
-    """For `input:` of a cheap rule: the script and the library files it imports."""
-    return [path.relative_to(ROOT) for path in closure.sources(script, also)]
+    """For `input:` of a cheap rule: the script and the library files it imports.
+
+    Files of the project are `local`: where results are in remote storage, they are not.
+    """
+    return [local(path.relative_to(ROOT)) for path in closure.sources(script, also)]
 
 
 def digest(script, models=(), also=()):
@@ -209,8 +212,8 @@ def model_sources(model):
     """Files of this machine that a model is made from: another content is another model."""
     row = EXPERIMENT.models[model]
     if row["kind"] == "gguf":
-        return [row["path"]]
-    return local_files(row["path"]) if row["kind"] == "local" else []
+        return [local(row["path"])]
+    return local(local_files(row["path"])) if row["kind"] == "local" else []
 
 
 def source_modules(domain):
@@ -222,7 +225,7 @@ def source_modules(domain):
 def domain_files(domain):
     """Files of the project that a domain reads its prompts from."""
     row = domain_row(domain)
-    return [row["file"]] if row["source"] == "jsonl" else []
+    return [local(row["file"])] if row["source"] == "jsonl" else []
 
 
 def group_settings(target, draft_group):

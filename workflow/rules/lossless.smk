@@ -189,7 +189,7 @@ rule lossless_measurements:
             if name not in ("replay", "batch")
         },
         code=sources("lossless_measurements.py"),
-        published="config/published/lossless.csv",
+        published=local("config/published/lossless.csv"),
     output:
         LOSSLESS_STATISTICS / "measurements.parquet",
     log:

@@ -20,6 +20,12 @@ CONFIGURATIONS = [
 ]
 
 
+# Seconds of drawing: not worth a place in a cluster's queue.
+localrules:
+    position_exhibits,
+    position_measurements,
+
+
 rule position_statistics:
     input:
         code=sources("position_statistics.py"),
@@ -92,7 +98,7 @@ rule position_exhibits:
 rule position_measurements:
     input:
         code=sources("position_measurements.py"),
-        published="config/published/position.csv",
+        published=local("config/published/position.csv"),
         paired=RESULTS / "statistics/position/paired.parquet",
         pooled=RESULTS / "statistics/position/pooled.parquet",
         curves=RESULTS / "statistics/position/curves.parquet",

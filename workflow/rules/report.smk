@@ -39,13 +39,20 @@ if "lossless" in EXPERIMENT.settings.studies:
     SCHEMAS += ["draftscope.live.tables", "draftscope.lossless.schemas"]
 
 
+# Seconds of reading results: not worth a place in a cluster's queue.
+localrules:
+    report,
+    scorecard,
+    viewer,
+
+
 rule scorecard:
     input:
         code=sources("scorecard.py"),
         published=[
-            f"config/published/{study}.csv" for study in EXPERIMENT.settings.studies
+            local(f"config/published/{study}.csv") for study in EXPERIMENT.settings.studies
         ],
-        readings="config/published/readings.csv",
+        readings=local("config/published/readings.csv"),
         measurements=[
             RESULTS / "statistics" / study / "measurements.parquet"
             for study in EXPERIMENT.settings.studies

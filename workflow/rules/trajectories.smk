@@ -53,9 +53,9 @@ rule generate:
 rule import_trajectories:
     input:
         code=sources("import_trajectories.py"),
-        trajectories=lambda wildcards: row_of("modes", wildcards.mode)["imported"][
-            wildcards.domain
-        ],
+        trajectories=lambda wildcards: local(
+            row_of("modes", wildcards.mode)["imported"][wildcards.domain]
+        ),
         prompts=RESULTS / "prompts/{domain}/{shard}.parquet",
         model=RESULTS / "models/{target}/model.json",
     output:
