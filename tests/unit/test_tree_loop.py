@@ -59,13 +59,13 @@ def test_greedy_trees_commit_plain_greedys_tokens(shape):
     rounds = accepted = 0
     for key in range(4):
         target, draft = trees(*pair(48, key, noise=0.7))
-        for prompt in ([1, 0], [5], [3, 3, 7]):
+        for prompt in ([1, 0], [3, 3, 7]):
             found = live(target, TreeDraft(draft, GREEDY), prompt, SHAPES[shape], 50)
             assert found.token_ids == plain(target, prompt, 50).token_ids
             rounds += len(found.rounds)
             accepted += sum(r.accepted > 1 for r in found.rounds)
-    assert rounds < 0.7 * 12 * 50
-    assert accepted > 40  # paths of two and more, so that compaction had work
+    assert rounds < 0.7 * 8 * 50
+    assert accepted > 25  # paths of two and more, so that compaction had work
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -230,7 +230,7 @@ def fit(shape, rule="without_replacement", law=T1, draft_law=T1, target_key=1, d
     target, draft = trees(*pair(4, target_key, noise=1.5))
     text = [1, 0]
     text += live(
-        target, drafter(draft, draft_law), text, shape, 2500, law=law, key=f"law {target_key}",
+        target, drafter(draft, draft_law), text, shape, 1500, law=law, key=f"law {target_key}",
         rule=TREE_RULES[rule] if isinstance(rule, str) else rule,
     ).token_ids  # fmt: skip
     counts = np.zeros((16, 4))
@@ -273,7 +273,7 @@ def test_a_tree_that_keeps_the_best_of_its_drawn_nodes_is_not_lossless():
                 tree=type(tree)(**fields), q=[drafted.q[0]] + [None] * len(keep)
             )
 
-    assert fit(Shape("static", branching=(2,)), drafter=Choosy) < 1e-6
+    assert fit(Shape("static", branching=(2,)), drafter=Choosy) < 1e-4
 
 
 def test_the_equivalence_test_sees_a_path_that_is_kept_wrong():
