@@ -1,0 +1,65 @@
+"""The lock of a killed run: removed, unless something may still be alive in the folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/clear_stale_lock.py"
+
+
+@pytest.fixture
+def clear(tmp_path):
+    """Run the script in a locked folder, with a Slurm that answers as told."""
+    folder = tmp_path / "a run"
+    lock = folder / ".snakemake/locks/0.input.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    squeue = tmp_path / "bin/squeue"
+    squeue.parent.mkdir()
+
+    def run(answer: str) -> tuple[subprocess.CompletedProcess, bool]:
+        squeue.write_text(f"#!/bin/sh\n{answer}\n")
+        squeue.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT)],
+            cwd=folder,
+            env=os.environ | {"PATH": f"{squeue.parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done, lock.exists()
+
+    return run
+
+
+def test_case_64_jobs_of_this_folder_in_slurm_keep_the_lock(clear, tmp_path):
+    done, locked = clear(f"echo '71|/elsewhere'; echo '72|{tmp_path}/a run'")
+    assert locked and done.returncode == 2
+    assert done.stderr.startswith("error: Slurm still holds jobs of this folder (72)")
+    assert "scancel 72" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_case_64_a_lock_without_any_run_is_removed(clear):
+    done, locked = clear("echo '71|/elsewhere'")
+    assert not locked and done.returncode == 0, done.stderr
+
+
+def test_case_64_a_slurm_that_does_not_answer_is_said_and_is_no_obstacle(clear):
+    done, locked = clear("exit 1")
+    assert not locked and done.returncode == 0
+    assert "Slurm does not answer" in done.stderr
+
+
+def test_case_64_the_snakemake_inside_a_job_is_no_run(clear, tmp_path):
+    program = ["-c", "import time; print(flush=True); time.sleep(60)", "snakemake"]
+    job = [sys.executable, *program, "--nolock"]
+    for command, expected in (([sys.executable, *program], True), (job, False)):
+        with subprocess.Popen(command, cwd=tmp_path / "a run", stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            done, locked = clear("true")
+            process.kill()
+        assert locked == expected, done.stderr
