@@ -158,6 +158,9 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     live = _live(settings, rows)
     trees = _trees(settings, rows, pairs)
     models = registry.models_of({**pairs, **live.pairs, **trees.pairs}, rows["models"])
+    if any(mode["imported"] is None for mode in modes.values()):
+        registry.refuse_llama_cpp(pairs, models, ("target",), "generate texts in batches")
+    registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
     calibration = registry.calibration_domains(models, rows["domains"])
     _check_references(settings, pairs, modes, names, rows["models"])
     return Resolved(settings, models, pairs, domains, modes, live, trees, calibration)

@@ -244,6 +244,11 @@ def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
     if len(line) > 1 and models[line[-1]]["kind"] == "prompt_lookup":
         raise UserError(f"model {name!r} is derived from {line[-1]!r}, which has no weights")
     for made, base in itertools.pairwise(line):
+        if models[base]["kind"] == "llama_cpp":
+            raise UserError(
+                f"model {made!r} is derived from {base!r}, which llama.cpp runs; derive it from "
+                f"{models[base]['base']!r}"
+            )
         if "gptq" in (models[base]["kind"], models[base].get("quantization")):
             raise UserError(
                 f"model {made!r} is derived from {base!r}, whose weights are quantized already; "
@@ -278,6 +283,23 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         if models[pair["target"]]["kind"] == "prompt_lookup":
             raise UserError(f"pair {name!r}: prompt lookup can be a draft, not a target")
     return models
+
+
+def refuse_llama_cpp(
+    pairs: dict[str, dict], models: dict[str, dict[str, Any]], roles: tuple[str, ...], work: str
+) -> None:
+    """llama.cpp decodes live, one text at a time; other work takes a model of transformers.
+
+    Raises:
+        UserError: names a pair whose `roles` ("target", "draft") llama.cpp would have to do `work`.
+    """
+    for name, pair in pairs.items():
+        for role in roles:
+            if models[pair[role]]["kind"] == "llama_cpp":
+                raise UserError(
+                    f"pair {name!r}: llama.cpp runs its {role} {pair[role]!r} and cannot {work}; "
+                    "name the pair under lossless.configurations"
+                )
 
 
 def calibration_domains(

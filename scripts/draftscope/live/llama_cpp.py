@@ -91,14 +91,13 @@ class LlamaDecoder:
         if self.length + len(ids) > self._room:
             self._grow(self.length + len(ids))
         before = len(ids) - keep
-        if before > _PREFILL:
-            for start in range(0, before, _BATCH):
-                self._read(ids[start : min(start + _BATCH, before)], 0)
-            ids, before = ids[before:], 0
+        apart = before if before > _PREFILL else 0
         parts = []
-        for start in range(0, len(ids), _BATCH):
-            part = ids[start : start + _BATCH]
-            parts.append(self._read(part, len(part) - max(0, before - start)))
+        for start, stop in ((0, apart), (apart, len(ids))):
+            for first in range(start, stop, _BATCH):
+                part = ids[first : min(first + _BATCH, stop)]
+                wanted = min(len(part), max(0, first + len(part) - before))
+                parts.append(self._read(part, wanted))
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
         return logits.to(self.device)
 
