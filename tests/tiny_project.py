@@ -66,6 +66,7 @@ EXPERIMENT = {
             "draft_length": 2,
             "sizes": [1, 3],
             "prompts": 6,
+            "repeats": 2,
         },
         "equivalence": {
             "trials": 2000,

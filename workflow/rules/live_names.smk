@@ -56,7 +56,7 @@ def live_run(run, pair, mode):
             "sizes": wanted.sizes,
             "prompts": wanted.prompts,
             "budget": study.max_new_tokens,
-            "repeats": study.repeats,
+            "repeats": wanted.repeats,
         }
     if run == "law":
         wanted = study.equivalence

@@ -62,6 +62,7 @@ class BatchSpeed(Strict):
         min_length=1, description="texts decoded together"
     )
     prompts: Positive = Field(description="how many of the study's domain, from the first")
+    repeats: Positive = Field(description="timed passes over each batch; medians count")
 
     @model_validator(mode="after")
     def _batches_are_full(self) -> BatchSpeed:
