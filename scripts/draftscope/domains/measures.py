@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,15 @@ class Settings:
     resamples: int = 10_000
     method: str = "studentized"
     seed: int = 0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Settings:
+        """Settings from JSON values; lists become tuples.
+
+        Raises:
+            TypeError: an unknown key.
+        """
+        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
 
     def options(self, *names: str) -> dict[str, Any]:
         """Options of the bootstrap; the names make the resamples of one table its own."""
