@@ -131,7 +131,8 @@ def batch(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Table:
                 "Texts of a batch share every pass; each has its own drafts and acceptance, and "
                 "leaves when it ends. Batch 1 of the first row is the loop of the other tables. "
                 "Speedup: mean seconds a token of plain decoding in batches of the same size, "
-                "divided by that of speculation."
+                "divided by that of speculation; reading of the prompts, padded to the longest "
+                "of a batch, is included."
             ),
             (
                 "v: time of the target's pass over a block / over one token of each text, without "
