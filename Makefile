@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment demo lossless bench example test test-slow test-cluster lint format clean
+.PHONY: help environment gptq demo lossless bench example test test-slow test-cluster lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,12 @@ $(VENV)/installed: envs/requirements.lock envs/cluster.lock
 	$(PYTHON) -m venv $(VENV)
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r envs/requirements.lock
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps -r envs/cluster.lock
+	@touch $@
+
+gptq: $(VENV)/gptq  ## add what GPTQ models need (built from source: wants a C compiler)
+
+$(VENV)/gptq: envs/gptq.lock $(VENV)/installed
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r envs/gptq.lock
 	@touch $@
 
 demo: environment  ## run the laptop experiment and say where the report is

@@ -40,6 +40,9 @@ EXTRAS: dict[str, tuple[Package, ...]] = {
     "llama_cpp": (Package("llama-cpp-python", "llama_cpp", "0.3.36"),),
 }
 
+# What installs an extra into the project's own environment.
+MAKE = {"gptq": "make gptq"}
+
 
 def extra_of(row: Mapping[str, Any]) -> str | None:
     """The extra that a model needs, as far as its registry row tells without a network.
@@ -95,8 +98,10 @@ def lacking(extra: str) -> str | None:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs all packages of an extra, at the versions that were tried."""
-    return "pip install " + " ".join(f"{p.name}=={p.version}" for p in EXTRAS[extra])
+    """The commands that install all packages of an extra, at the versions that were tried."""
+    packages = " ".join(f"{package.name}=={package.version}" for package in EXTRAS[extra])
+    made = f"{MAKE[extra]}, or " if extra in MAKE else ""
+    return f"{made}pip install {packages}"
 
 
 def missing(models: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from draftscope import extras
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +18,11 @@ def pins(lines) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in found if m}
 
 
-LOCK = pins((ROOT / "envs/requirements.lock").read_text().splitlines())
+def lock(name: str) -> dict[str, str]:
+    return pins((ROOT / f"envs/{name}.lock").read_text().splitlines())
+
+
+LOCK = lock("requirements")
 
 
 def test_the_lock_pins_everything_the_project_uses_directly():
@@ -31,7 +37,17 @@ def test_the_conda_files_mirror_the_lock(name):
     pip = next(item["pip"] for item in environment["dependencies"] if isinstance(item, dict))
     mirrored = pins(pip)
     assert len(mirrored) == len(pip)
-    assert {package: LOCK.get(package) for package in mirrored} == mirrored
+    known = LOCK | lock("gptq")
+    assert {package: known.get(package) for package in mirrored} == mirrored
+
+
+def test_the_gptq_extra_is_pinned_alike_wherever_it_stands():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = {p.name: p.version for p in extras.EXTRAS["gptq"]}
+    assert pins(project["project"]["optional-dependencies"]["gptq"]) == named
+    added = lock("gptq")
+    assert named.items() <= added.items()
+    assert not added.keys() & LOCK.keys()  # it changes no version of the main environment
 
 
 def test_case_78_the_pinned_scipy_handles_zeros_exactly():

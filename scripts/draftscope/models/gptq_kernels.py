@@ -2,11 +2,13 @@
 
 gptqmodel offers several kernels for one checkpoint and takes the one it deems fastest. On a CPU
 those that multiply packed 4-bit weights round activations to bfloat16, whatever data type the
-model has (measured: .15 standard deviations of the logits in a float32 model). A float32 run
-would then not be one: the same text read in one pass and token by token gives other logits, and
-greedy speculative decoding other tokens. So on a CPU, and in float32 anywhere, the kernel is
-`TorchLinear`, which multiplies in the model's own type, with its dequantized weights kept: as fast
-and as large as the plain model. In half precision on a GPU the choice is gptqmodel's.
+model has. A float32 run would then not be one: measured on a 135M-parameter model, logits differ
+by .11 standard deviations from the weights' own, and by .06 between reading a text at once and
+piece by piece (1e-5 in float32), so that greedy speculative decoding gives other tokens. On a CPU,
+and in float32 anywhere, the kernel is therefore `TorchLinear`, which multiplies in the model's own
+type, with its dequantized weights kept: as fast and as large as the plain model (128 tokens a
+second of one core in a batch of 16, where the packed kernels reach 175). In half precision on a
+GPU the choice is gptqmodel's.
 """
 
 from __future__ import annotations
