@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq demo lossless bench example test test-slow test-cluster lint format clean
+.PHONY: help environment gptq llama demo lossless bench example test test-slow test-cluster lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,20 @@ gptq: $(VENV)/gptq  ## add what GPTQ models need (built from source: wants a C c
 
 $(VENV)/gptq: envs/gptq.lock $(VENV)/installed
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r envs/gptq.lock
+	@touch $@
+
+llama: $(VENV)/llama  ## add llama.cpp for GGUF models (compiled in 6 minutes on two cores, kept)
+
+# A wheel that is in the folder is installed as it is. It fits processors like the one it was compiled
+# on; CMAKE_ARGS=-DGGML_NATIVE=OFF makes one for any, -DGGML_CUDA=on one for NVIDIA GPUs.
+LLAMA_WHEELS ?= .cache/wheels
+
+$(VENV)/llama: envs/llama_cpp.lock $(VENV)/installed
+	@mkdir -p "$(LLAMA_WHEELS)"
+	"$(BIN)/python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	  --find-links "$(LLAMA_WHEELS)" --wheel-dir "$(LLAMA_WHEELS)" -r envs/llama_cpp.lock
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-index \
+	  --find-links "$(LLAMA_WHEELS)" -r envs/llama_cpp.lock
 	@touch $@
 
 demo: environment  ## run the laptop experiment and say where the report is

@@ -3,18 +3,20 @@
 import importlib.util
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tiny_gguf
 import torch
-from draftscope import models, registry
+from draftscope import config, models, registry
 from draftscope.errors import UserError
 from draftscope.live import decode, open_decoder
 from draftscope.live.run import model_draft, run
 from draftscope.models.vocabulary import align
 from draftscope.seeds import generator
+from draftscope.strict import load_yaml
 from loading import rendered
 from tiny import tiny_model_folder, tiny_tokenizer
 
@@ -412,10 +414,38 @@ def test_work_that_llama_cpp_does_not_do_is_refused_by_pair():
 
 
 def test_the_parts_of_a_split_file_are_named():
-    from pathlib import Path
-
     from draftscope.models.llama_cpp import _parts
 
     first = Path("in/q-00001-of-00003.gguf")
     assert [part.name for part in _parts(first)] == [f"q-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
     assert _parts(Path("q.gguf")) == [Path("q.gguf")]
+
+
+ENGINES_PUBLISHED = {
+    "primary": ("transformers", "llama_cpp"),
+    "all_gguf": ("llama_cpp", "llama_cpp"),
+    "stretch_7b": ("llama_cpp", "llama_cpp"),
+    "mixed": ("llama_cpp", "transformers"),
+    "mixed_3b": ("llama_cpp", "transformers"),
+}
+
+
+@pytest.mark.parametrize("files", [["backends"], ["paper", "paper_gguf"]], ids=lambda f: f[-1])
+def test_the_five_published_kinds_of_draft_and_target_are_configured(files):
+    from snakemake.utils import update_config
+
+    root = Path(__file__).parents[2]
+    merged = load_yaml(root / "config/config.yaml")
+    for file in files:
+        update_config(merged, load_yaml(root / f"config/{file}.yaml"))
+    experiment = config.load(merged, root)
+    assert experiment.live.problem is None
+    found = {}
+    for use in experiment.settings.lossless.configurations:
+        if use.published:
+            pair = experiment.live.pairs[use.pair]
+            kinds = (experiment.models[pair[role]]["kind"] for role in ("draft", "target"))
+            found[use.published] = tuple(
+                "llama_cpp" if kind == "llama_cpp" else "transformers" for kind in kinds
+            )
+    assert found == ENGINES_PUBLISHED

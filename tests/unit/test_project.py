@@ -41,11 +41,12 @@ def test_the_conda_files_mirror_the_lock(name):
     assert {package: known.get(package) for package in mirrored} == mirrored
 
 
-def test_the_gptq_extra_is_pinned_alike_wherever_it_stands():
+@pytest.mark.parametrize("extra", extras.EXTRAS)
+def test_an_extra_is_pinned_alike_wherever_it_stands(extra):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    named = {p.name: p.version for p in extras.EXTRAS["gptq"]}
-    assert pins(project["project"]["optional-dependencies"]["gptq"]) == named
-    added = lock("gptq")
+    named = {p.name: p.version for p in extras.EXTRAS[extra]}
+    assert pins(project["project"]["optional-dependencies"][extra]) == named
+    added = lock(extra)
     assert named.items() <= added.items()
     assert not added.keys() & LOCK.keys()  # it changes no version of the main environment
 

@@ -46,6 +46,7 @@ def live_run(run, pair, mode):
             "samples": 1,
             "repeats": 1,
             "warm_up": 0,
+            "batch_size": 1,
             "draft_dtype": None,
             "dtype": wanted.dtype,
         }
@@ -67,6 +68,7 @@ def live_run(run, pair, mode):
             "samples": wanted.samples,
             "repeats": 1,
             "warm_up": 0,
+            "batch_size": wanted.batch_size,
         }
     return shared | {
         "draft_lengths": [0, *own.draft_lengths],
@@ -75,6 +77,7 @@ def live_run(run, pair, mode):
         "samples": 1,
         "repeats": study.repeats,
         "warm_up": study.warm_up,
+        "batch_size": 1,
     }
 
 
@@ -177,6 +180,19 @@ def lossless_targets(wildcards):
     return [*lossless_exhibits(), RESULTS / "statistics/lossless/measurements.parquet"]
 
 
+def engine(model, dtype):
+    """A model, the type of its weights, and what runs it, as the published condition says them."""
+    row = EXPERIMENT.models[model]
+    if row["kind"] != "llama_cpp":
+        return f"{identity(model)} {dtype} transformers"
+    # A file of the hub ends in its type: name-q4_k_m.gguf, name-q4_k_m-00001-of-00002.gguf.
+    named = re.search(
+        r"-([a-z0-9_]+)(-\d{5}-of-\d{5})?\.gguf$", row["file"] or "", re.I
+    )
+    file_type = row["file_type"] or (named[1].lower() if named else "GGUF")
+    return f"{identity(row['base'])} {file_type} llama.cpp"
+
+
 def lossless_condition():
     """The condition of the lossless study, in the keys of the published one."""
     study = EXPERIMENT.settings.lossless
@@ -188,9 +204,8 @@ def lossless_condition():
         "draft_length": study.draft_length,
         "temperature": law(beside[0].mode)["temperature"] if beside else None,
         "configurations": {
-            c.published: f"{identity(live_pair(c.pair)['draft'])} "
-            f"{c.draft_dtype or study.dtype} transformers, "
-            f"{identity(live_pair(c.pair)['target'])} {study.dtype} transformers"
+            c.published: f"{engine(live_pair(c.pair)['draft'], c.draft_dtype or study.dtype)}, "
+            f"{engine(live_pair(c.pair)['target'], study.dtype)}"
             for c in beside
         },
     }
