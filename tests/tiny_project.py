@@ -87,8 +87,13 @@ EXPERIMENT = {
         "mode": "cold",
         "domains": [
             {"name": "small", "prompts": 5, "max_new_tokens": 16, "published": "chat"},
+            {"name": "raw", "prompts": 6, "max_new_tokens": 12, "published": "math"},
         ],
         "entropy_bins": 3,
+        "node_budgets": [1, 4],
+        "cost_ratios": [0.2],
+        "budget_depth": 3,
+        "fewest_reached": 1,
         "equivalence": {"generations": 60, "tokens": 10},
     },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
@@ -96,10 +101,6 @@ EXPERIMENT = {
 
 
 @dataclass(frozen=True)
-        "node_budgets": [1, 4],
-        "cost_ratios": [0.2],
-        "budget_depth": 3,
-        "fewest_reached": 1,
 class Project:
     """A folder in which the workflow can run."""
 
@@ -198,4 +199,5 @@ def new_project(folder: Path, parts: Sequence[str] = PARTS) -> Project:
 
 def domains() -> dict:
     source = {"source": "jsonl", "file": "tiny/prompts.jsonl", "evaluation": [0, 12]}
-    return {"small": source}
+    raw = {"instruction": "Q: {problem}\nA:", "template": {"chat_template": False}}
+    return {"small": source, "raw": source | raw}
