@@ -29,45 +29,28 @@ def main() -> None:
     share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401
-    from draftscope import models, records
-    from draftscope.drafters.model import TextDraft
-    from draftscope.drafters.prompt_lookup import PromptLookup
-    from draftscope.live.batched_draft import BatchedModelDraft, SeparateDrafts
+    from draftscope import records
     from draftscope.live.batched_model import BatchedModel
     from draftscope.live.model import open_decoder
-    from draftscope.live.run import model_draft, unusable
+    from draftscope.live.run import unusable
     from draftscope.lossless.batching import batch_times, ways
     from draftscope.lossless.decoding import first_prompts, peak_memory
-    from draftscope.models.vocabulary import align
+    from draftscope.lossless.opening import open_pair
     from draftscope.prompts import render
 
     rows = first_prompts(arguments.prompts, settings["prompts"])
-    where, attention, law = settings["device"], settings["attention"], settings["law"]
-    target = models.load(arguments.target, where, settings["dtype"], attention)
-    draft = models.load(
-        arguments.draft, where, settings["draft_dtype"] or settings["dtype"], attention
-    )
-    if draft.model is None:
-        lookup = {key: draft.settings[key] for key in ("max_ngram", "min_ngram")}
-
-        def text_draft() -> TextDraft:
-            return TextDraft(PromptLookup(**lookup), draft.name)
-
-        drafters = text_draft(), SeparateDrafts(text_draft)
-    else:
-        alignment = align(target, draft, settings["allow_special_differences"])
-        together = BatchedModelDraft(BatchedModel(draft), law, alignment.masked_ids)
-        drafters = model_draft(draft, alignment, law), together
+    pair = open_pair(settings, arguments.target, arguments.draft)
+    target = pair.target
     decoder = open_decoder(target)
     prompts = [(row["prompt_id"], render(target, row, settings["template"])) for row in rows]
     prompts = [(name, prompt) for name, prompt in prompts if not unusable(decoder, prompt)]
     if not prompts:
         raise UserError(f"no prompt of domain {settings['domain']} fits the context of the target")
     chosen = ways(
-        (decoder, drafters[0]),
-        (BatchedModel(target), drafters[1]),
+        (decoder, pair.drafter()),
+        (BatchedModel(target), pair.batched_drafter()),
         settings["sizes"],
-        law=law,
+        law=pair.law,
         eos_ids=target.eos_ids,
         run_seed=settings["seed"],
         domain=settings["domain"],
@@ -76,7 +59,7 @@ def main() -> None:
         chosen, prompts, settings["draft_length"], settings["budget"], settings["repeats"]
     )
     shared = ("law", "template", "domain", "mode", "budget", "threads")
-    condition = target.condition("target") | draft.condition("draft")
+    condition = pair.condition()
     condition |= {key: settings[key] for key in shared} | {"engine": "live"}
     made = {
         "seed": settings["seed"],

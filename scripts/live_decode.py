@@ -13,7 +13,8 @@ def main() -> None:
         "--settings",
         required=True,
         help="JSON or a JSON file: domain, mode, law, template, draft_lengths (with 0 for plain "
-        "decoding), prompts, budget, samples, repeats, warm_up, allow_special_differences, "
+        "decoding), prompts, budget, samples, repeats, warm_up, batch_size (texts decoded "
+        "together; above 1 repeats and warm_up are 1 and 0), allow_special_differences, "
         "draft_dtype (null: the target's), seed, device, dtype, attention, threads",
     )
     parser.add_argument("--target", required=True, help="model.json of the target")
@@ -31,44 +32,41 @@ def main() -> None:
     share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401  (registers the schema of live texts)
-    from draftscope import models, records
-    from draftscope.drafters.model import TextDraft
-    from draftscope.drafters.prompt_lookup import PromptLookup
-    from draftscope.live.run import model_draft
+    from draftscope import records
+    from draftscope.live.batched_model import BatchedModel
+    from draftscope.lossless.batching import texts_in_batches
     from draftscope.lossless.decoding import first_prompts, peak_memory, side_by_side
-    from draftscope.models.vocabulary import align
+    from draftscope.lossless.opening import open_pair
     from draftscope.prompts import render
 
     rows = first_prompts(arguments.prompts, settings["prompts"])
-    where, attention, law = settings["device"], settings["attention"], settings["law"]
-    target = models.load(arguments.target, where, settings["dtype"], attention)
-    draft = models.load(
-        arguments.draft, where, settings["draft_dtype"] or settings["dtype"], attention
-    )
-    if draft.model is None:
-        lookup = {key: draft.settings[key] for key in ("max_ngram", "min_ngram")}
-        drafter = TextDraft(PromptLookup(**lookup), draft.name)
+    pair = open_pair(settings, arguments.target, arguments.draft)
+    target, size = pair.target, settings["batch_size"]
+    prompts = [(row["prompt_id"], render(target, row, settings["template"])) for row in rows]
+    options = {
+        "law": pair.law,
+        "budget": settings["budget"],
+        "run_seed": settings["seed"],
+        "domain": settings["domain"],
+        "samples": settings["samples"],
+    }
+    lengths = settings["draft_lengths"]
+    if size > 1:
+        together = BatchedModel(target), pair.batched_drafter()
+        out = texts_in_batches(target, together, prompts, lengths, size, **options)
     else:
-        drafter = model_draft(
-            draft, align(target, draft, settings["allow_special_differences"]), law
+        out = side_by_side(
+            target,
+            pair.drafter(),
+            prompts,
+            lengths,
+            repeats=settings["repeats"],
+            warm_up=settings["warm_up"],
+            **options,
         )
-    out = side_by_side(
-        target,
-        drafter,
-        [(row["prompt_id"], render(target, row, settings["template"])) for row in rows],
-        settings["draft_lengths"],
-        repeats=settings["repeats"],
-        warm_up=settings["warm_up"],
-        law=law,
-        budget=settings["budget"],
-        run_seed=settings["seed"],
-        domain=settings["domain"],
-        samples=settings["samples"],
-    )
     shared = ("law", "template", "domain", "mode", "budget")
-    condition = target.condition("target") | draft.condition("draft")
-    condition |= {key: settings[key] for key in shared}
-    condition |= {"engine": "live", "batch_size": 1, "threads": settings["threads"]}
+    condition = pair.condition() | {key: settings[key] for key in shared}
+    condition |= {"engine": "live", "batch_size": size, "threads": settings["threads"]}
     made = {
         "seed": settings["seed"],
         "device": str(target.device),

@@ -78,6 +78,7 @@ EXPERIMENT = {
             "prompts": 5,
             "samples": 4,
             "max_new_tokens": 12,
+            "batch_size": 6,
         },
         "divergence": {"pair": "copy", "mode": "cold", "draft_length": 2, "prompts": 4},
         "threads": 1,

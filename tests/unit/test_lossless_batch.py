@@ -11,6 +11,7 @@ from draftscope.live import open_decoder
 from draftscope.live.batched_draft import SeparateDrafts
 from draftscope.live.batched_model import BatchedModel
 from draftscope.lossless import batch_speed, batching, schemas  # noqa: F401
+from draftscope.lossless.decoding import side_by_side
 from live_logs import SETTINGS
 from loading import load_tiny, rendered
 
@@ -139,3 +140,27 @@ def test_a_text_that_differs_from_its_own_alone_is_counted(chosen):
         if row["engine"] == "other"
     }
     assert found == {(0, 0): 2, (0, 1): 2, (2, 0): 1, (2, 1): 2}
+
+
+def test_texts_of_a_batch_are_those_of_the_loop_over_one(tiny_folder):
+    """What level 3 tests is the loop over one text, however many are decoded together."""
+    target = load_tiny(tiny_folder)
+    prompts = [(f"p{n}", rendered(*ids)) for n, ids in enumerate([[5, 6, 5], [7], [8, 8, 9, 8, 9]])]
+    options = {"law": GREEDY | {"temperature": 1.0}, "budget": 9, "run_seed": 4, "domain": "d",
+               "samples": 2}  # fmt: skip
+    together = BatchedModel(target), SeparateDrafts(lambda: TextDraft(PromptLookup(), "lookup"))
+    found = batching.texts_in_batches(target, together, prompts, [0, 3], 4, **options)
+    alone = side_by_side(
+        target, TextDraft(PromptLookup(), "lookup"), prompts, [0, 3], repeats=1, warm_up=0,
+        **options,
+    )  # fmt: skip
+
+    def ordered(rows):
+        return sorted(rows, key=lambda row: (row["prompt_id"], row["sample"], row["draft_length"]))
+
+    assert len(found.trajectories) == 3 * 2 * 2
+    assert ordered(found.trajectories) == ordered(alone.trajectories)
+    assert ordered(found.rounds) == ordered(alone.rounds)
+    one, other = ({row["prompt_id"]: row["token_ids"] for row in found.trajectories
+                   if (row["sample"], row["draft_length"]) == key} for key in ((0, 0), (1, 0)))  # fmt: skip
+    assert one != other  # samples have their own chance

@@ -13,9 +13,13 @@ from draftscope.live.batched_draft import BatchedDrafter
 from draftscope.live.batched_model import BatchedModel
 from draftscope.live.loop import Decoded, decode
 from draftscope.live.model import Decoder
-from draftscope.live.run import stream
+from draftscope.live.rules import rule_of
+from draftscope.live.run import LiveRun, stream, unusable
+from draftscope.live.tables import round_rows, skipped_row, timing_rows, trajectory_row
+from draftscope.progress import progress
 
 if TYPE_CHECKING:
+    from draftscope.models import LoadedModel
     from draftscope.trajectories import RenderedPrompt
 
 Prompts = Sequence[tuple[str, "RenderedPrompt"]]
@@ -148,3 +152,66 @@ def _blocks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 def _turns(items: Sequence[Item], first: int) -> list[Item]:
     first %= len(items)
     return [*items[first:], *items[:first]]
+
+
+def texts_in_batches(
+    target: LoadedModel,
+    together: tuple[BatchedModel, BatchedDrafter],
+    prompts: Prompts,
+    draft_lengths: Sequence[int],
+    size: int,
+    *,
+    law: Mapping[str, float],
+    budget: int,
+    run_seed: int,
+    domain: str,
+    samples: int,
+) -> LiveRun:
+    """The texts of `live.run.run` at every draft length, `size` of them decoded together.
+
+    For what is asked of the texts and not of their time: the chance of a text is the one it has
+    alone, and the times of a round are those of its whole batch.
+
+    Args:
+        together: the target and the draft, for batches.
+
+    Returns:
+        Rows as `lossless.decoding.side_by_side` gives them.
+    """
+    decoder, drafter = together
+    rule, out = rule_of(law), LiveRun()
+    usable = [(name, prompt) for name, prompt in prompts if not unusable(decoder, prompt)]
+    texts = [(name, sample, prompt) for name, prompt in usable for sample in range(samples)]
+    total = len(texts) * len(draft_lengths) * budget
+    with progress(total, f"decoding {domain} live, {size} texts together") as reporter:
+        for gamma in draft_lengths:
+            for name, prompt in prompts:
+                if reason := unusable(decoder, prompt):
+                    rows = (skipped_row(name, sample, prompt, reason) for sample in range(samples))
+                    out.trajectories += [row | {"draft_length": gamma} for row in rows]
+            draft_name = drafter.name if gamma else ""
+            for block in _blocks(texts, size):
+                decoded = decode_batch(
+                    decoder,
+                    drafter if gamma else None,
+                    [prompt.token_ids for _, _, prompt in block],
+                    gamma=gamma,
+                    law=law,
+                    budget=budget,
+                    eos_ids=target.eos_ids,
+                    rngs=[
+                        stream(run_seed, target.name, draft_name, gamma, domain, name, sample)
+                        for name, sample, _ in block
+                    ],
+                    rule=rule,
+                    where=[f"prompt {name}, sample {sample}" for name, sample, _ in block],
+                )
+                for (name, sample, prompt), text in zip(block, decoded, strict=True):
+                    row = trajectory_row(target, name, sample, prompt, text)
+                    out.trajectories.append(row | {"draft_length": gamma})
+                    out.rounds += round_rows(name, sample, gamma, rule, text)
+                    out.timings += timing_rows(name, sample, gamma, [text])
+                    out.counts += text.counts
+                    reporter.update(len(text.token_ids))
+                    reporter.drop(budget - len(text.token_ids))
+    return out

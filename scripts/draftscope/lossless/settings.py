@@ -42,6 +42,9 @@ class Equivalence(Strict):
     draft_length: Positive = Field(description="level 3: draft length")
     prompts: Positive = Field(description="level 3: prompts")
     samples: Positive = Field(description="level 3: texts a prompt and method")
+    batch_size: Positive = Field(
+        default=1, description="level 3: texts decoded together; 1 is the loop over one text"
+    )
     max_new_tokens: Positive = Field(description="level 3: budget of a text, in tokens")
 
 

@@ -1,0 +1,66 @@
+"""A pair opened as the live scripts decode with it: one text at a time, or several together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftscope import models
+from draftscope.drafters.model import Drafter, TextDraft
+from draftscope.drafters.prompt_lookup import PromptLookup
+from draftscope.live.batched_draft import BatchedDrafter, BatchedModelDraft, SeparateDrafts
+from draftscope.live.batched_model import BatchedModel
+from draftscope.live.run import model_draft
+from draftscope.models import LoadedModel
+from draftscope.models.vocabulary import Alignment, align
+
+
+@dataclass(frozen=True)
+class OpenPair:
+    """Target and draft, and the law that both decode under; a text draft has no alignment."""
+
+    target: LoadedModel
+    draft: LoadedModel
+    law: Mapping[str, float]
+    alignment: Alignment | None
+
+    def drafter(self) -> Drafter:
+        """What drafts for one text."""
+        if self.alignment is None:
+            return self._text_draft()
+        return model_draft(self.draft, self.alignment, self.law)
+
+    def batched_drafter(self) -> BatchedDrafter:
+        """What drafts for several texts at once."""
+        if self.alignment is None:
+            return SeparateDrafts(self._text_draft)
+        return BatchedModelDraft(BatchedModel(self.draft), self.law, self.alignment.masked_ids)
+
+    def _text_draft(self) -> TextDraft:
+        lookup = {key: self.draft.settings[key] for key in ("max_ngram", "min_ngram")}
+        return TextDraft(PromptLookup(**lookup), self.draft.name)
+
+    def condition(self) -> dict[str, Any]:
+        """What of both models belongs to every number measured with them."""
+        return self.target.condition("target") | self.draft.condition("draft")
+
+
+def open_pair(settings: Mapping[str, Any], target: str, draft: str) -> OpenPair:
+    """Load a pair.
+
+    Args:
+        settings: device, dtype, attention, draft_dtype (None: the target's), law,
+            allow_special_differences.
+        target, draft: paths of model.json.
+
+    Raises:
+        UserError: as `models.load` and `align`.
+    """
+    where, attention = settings["device"], settings["attention"]
+    loaded = models.load(target, where, settings["dtype"], attention)
+    other = models.load(draft, where, settings["draft_dtype"] or settings["dtype"], attention)
+    alignment = None
+    if other.model is not None:
+        alignment = align(loaded, other, settings["allow_special_differences"])
+    return OpenPair(loaded, other, settings["law"], alignment)
