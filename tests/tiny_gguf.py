@@ -26,17 +26,23 @@ LAYER = {
 
 
 def write_gguf(
-    folder: Path, path: Path, *, swap: tuple[int, int] | None = None, merges: slice | None = None
+    folder: Path,
+    path: Path,
+    *,
+    swap: tuple[int, int] | None = None,
+    merges: slice | None = None,
+    tensors: int = 0,
 ) -> Path:
     """Write the Llama of a folder as a float32 GGUF file.
 
     Args:
         swap: two ids whose strings change places.
         merges: the part of the merges that is written, in that order.
+        tensors: most of them in one file; 0 splits nothing.
     """
     config = json.loads((folder / "config.json").read_text())
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    writer = GGUFWriter(path, "llama")
+    writer = GGUFWriter(path, "llama", split_max_tensors=tensors)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])

@@ -160,6 +160,10 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     models = registry.models_of({**pairs, **live.pairs, **trees.pairs}, rows["models"])
     if any(mode["imported"] is None for mode in modes.values()):
         registry.refuse_llama_cpp(pairs, models, ("target",), "generate texts in batches")
+    for use in (settings.lossless.batch, settings.lossless.equivalence):
+        if use.pair in live.pairs and getattr(use, "batch_size", 2) > 1:
+            together = {use.pair: live.pairs[use.pair]}
+            registry.refuse_llama_cpp(together, models, ("target", "draft"), "decode in batches")
     registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
     calibration = registry.calibration_domains(models, rows["domains"])
     _check_references(settings, pairs, modes, names, rows["models"])

@@ -297,8 +297,8 @@ def refuse_llama_cpp(
         for role in roles:
             if models[pair[role]]["kind"] == "llama_cpp":
                 raise UserError(
-                    f"pair {name!r}: llama.cpp runs its {role} {pair[role]!r} and cannot {work}; "
-                    "name the pair under lossless.configurations"
+                    f"pair {name!r}: llama.cpp runs its {role} {pair[role]!r} and cannot {work} "
+                    "here; it decodes one text at a time, under lossless.configurations"
                 )
 
 

@@ -330,6 +330,60 @@ def test_a_file_that_llama_cpp_cannot_read_is_named(folder, tmp_path):
     assert not list((tmp_path / "m").glob("model.json"))
 
 
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A cache of the hub that holds one repository, and no hub."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    repository, commit = tmp_path / "hub" / "models--some--tiny-GGUF", "c" * 40
+    files = repository / "snapshots" / commit
+    files.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    return files
+
+
+HUB_ROW = {"kind": "llama_cpp", "base": "base", "repository": "some/tiny-GGUF", "revision": "main"}
+
+
+@needs_llama
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_file_of_the_hub_runs_where_it_lies(folder, loaded, hub, tmp_path, parts):
+    tiny_gguf.write_gguf(folder / "source", hub / "tiny.gguf", tensors=0 if parts == 1 else 15)
+    names = sorted(path.name for path in hub.iterdir())
+    assert len(names) == parts
+    row = HUB_ROW | {"file": names[0]}
+    record = models.resolve("m", row, tmp_path / "m", folder / "base" / "model.json")
+    assert record["commit"] == "c" * 40 and record["file_type"] == "f32"
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["model.json"]
+    found = models.load(tmp_path / "m" / "model.json", "cpu")
+    assert torch.equal(
+        in_parts(open_decoder(found), IDS, 9), in_parts(open_decoder(loaded["f32"]), IDS, 9)
+    )
+    (hub / names[-1]).unlink()
+    with pytest.raises(UserError, match=r"some/tiny-GGUF.* is not in this machine's cache"):
+        models.load(tmp_path / "m" / "model.json", "cpu")
+
+
+@needs_llama
+def test_a_file_of_the_hub_can_be_quantized(folder, hub, tmp_path):
+    tiny_gguf.write_gguf(folder / "source", hub / "tiny-f32.gguf")
+    row = HUB_ROW | {"file": "tiny-f32.gguf", "file_type": "q8_0"}
+    record = models.resolve("m", row, tmp_path / "m", folder / "base" / "model.json")
+    assert record["file_type"] == "q8_0" and record["commit"] == "c" * 40
+    assert models.load(tmp_path / "m" / "model.json", "cpu").dtype == "q8_0"
+    assert (hub / "tiny-f32.gguf").is_file()  # the hub's own file stays
+
+
+@needs_llama
+def test_a_file_that_the_hub_lacks_is_named(folder, hub, tmp_path):
+    row = HUB_ROW | {"file": "other.gguf"}
+    with pytest.raises(UserError, match=r"model m \(some/tiny-GGUF at main\)"):
+        models.resolve("m", row, tmp_path / "m", folder / "base" / "model.json")
+
+
 @needs_llama
 def test_case_25_a_recurrent_memory_is_refused_by_name(folder, tmp_path):
     from draftscope.models.llama_library import GgufModel
@@ -428,6 +482,17 @@ ENGINES_PUBLISHED = {
     "mixed": ("llama_cpp", "transformers"),
     "mixed_3b": ("llama_cpp", "transformers"),
 }
+
+
+def test_llama_cpp_is_not_asked_to_decode_in_batches():
+    from snakemake.utils import update_config
+
+    root = Path(__file__).parents[2]
+    merged = load_yaml(root / "config/config.yaml")
+    update_config(merged, load_yaml(root / "config/backends.yaml"))
+    update_config(merged, {"lossless": {"equivalence": {"batch_size": 4}}})
+    with pytest.raises(UserError, match="'smollm2-primary': llama.cpp runs its target .* batches"):
+        config.load(merged, root)
 
 
 @pytest.mark.parametrize("files", [["backends"], ["paper", "paper_gguf"]], ids=lambda f: f[-1])
