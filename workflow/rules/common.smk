@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from draftscope import closure
+from draftscope import closure, extras
 from draftscope.checkpoints import local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
