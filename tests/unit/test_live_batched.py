@@ -293,6 +293,11 @@ def test_models_whose_rows_cannot_differ_are_refused_by_name(config, attention, 
         BatchedModel(described(model, attention))
 
 
+def test_a_model_of_another_engine_is_refused_by_name():
+    with pytest.raises(UserError, match="model odd cannot .*a model that transformers runs"):
+        BatchedModel(described(object()))
+
+
 def test_a_row_that_looks_at_the_others_is_found_by_the_probe():
     config = MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=None)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()

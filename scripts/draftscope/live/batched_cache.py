@@ -74,7 +74,8 @@ class RaggedLayer(DynamicLayer):
             if layout.begin is not None:
                 buffer[:rows, layout.begin : layout.end] = states.transpose(1, 2)
             else:
-                buffer[layout.rows, layout.columns] = states.transpose(1, 2)
+                place = layout.rows.to(buffer.device), layout.columns.to(buffer.device)
+                buffer[place] = states.transpose(1, 2)
             views.append(buffer[:rows, : layout.end].transpose(1, 2))
         self.keys, self.values = views
         return self.keys, self.values
