@@ -1,7 +1,7 @@
 """Tables and figures of the domains study, from its statistics.
 
-Writes claims, table1 to table6, table_budgets, table_contrasts, table_effects, table_equivalence,
-table_factors, table_paradox and table_path_rates (.csv, .md, .tex) and figure1 to figure4 (.svg,
+Writes claims, findings, table1 to table6, table_budgets, table_contrasts, table_effects,
+table_equivalence, table_factors, table_paradox and table_path_rates (.csv, .md, .tex) and figure1 to figure4 (.svg,
 .pdf) into --folder.
 """
 
@@ -42,6 +42,7 @@ def main() -> None:
     folder = Path(arguments.folder)
     for name, table in {
         "claims": inference_tables.claims(found),
+        "findings": inference_tables.findings(found),
         "table1": rate_tables.rates(found),
         "table2": rate_tables.lengths(found),
         "table3": rate_tables.survival(found),

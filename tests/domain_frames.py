@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 from draftscope import schemas as registered
 from draftscope.domains import schemas
-from draftscope.domains.lookup import FILES
+from draftscope.domains.files import FILES
 
 DOMAINS = ("chat", "code", "maths", "logic")
 SETTINGS = {"confidence": 0.95, "resamples": 200, "method": "studentized"}
 _TEXTS = {"method": "studentized", "source": "measured", "paths": "[[1],[2],[1,1]]",
-          "level": "2", "reference": "1", "statement": "A sentence about it."}  # fmt: skip
+          "level": "2", "reference": "1", "statement": "as published it holds"}  # fmt: skip
 
 
 def frames(domains: Sequence[str] = DOMAINS, seed: int = 1) -> dict[str, pd.DataFrame]:

@@ -20,7 +20,8 @@ from draftscope.domains import (
     rate_tables,
     schemas,
 )
-from draftscope.domains.lookup import FILES, Statistics
+from draftscope.domains.files import FILES
+from draftscope.domains.lookup import Statistics
 from draftscope.domains.measurements import LABELS, Measurements
 from draftscope.errors import UserError
 from draftscope.exhibits import figures as drawing
@@ -129,6 +130,17 @@ def test_a_tree_is_shown_by_the_children_of_its_nodes():
     assert budget_tables.shape("[[1],[2],[1,1],[1,2],[2,1],[1,1,1]]") == "2 / 2, 1 / 1"
     assert budget_tables.shape("[]") == "plain decoding"
     assert budget_tables.shape(None) == "plain decoding"
+
+
+def test_the_findings_say_where_the_analyses_disagree(frames):
+    claims = frames["claims"].copy().astype({"agree": object})
+    claims["agree"] = [True, False, None, None, False]
+    found = Statistics(frames | {"claims": claims}, domain_frames.SETTINGS)
+    first, *others = inference_tables.findings(found).frame["statement"]
+    assert "Of 5 conclusions" in first and "agree on 1 and disagree on 2; 2 cannot" in first
+    claim, (said,) = claims["claim"][0], set(claims["statement"])
+    assert others[:2] == [f"code, {claim}: {said}.", f"{claim}: {said}."]
+    assert others[2:] == [f"Not to be told at this size: whether {claim} (maths, logic)."]
 
 
 def measured(found, **run):
@@ -258,7 +270,7 @@ def test_the_commands_write_exhibits_and_measurements(written):
         "--equivalence", str(written / "equivalence.parquet"), "--folder", str(folder),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for name in (*TABLES, "table_equivalence"):
+    for name in (*TABLES, "findings", "table_equivalence"):
         assert (folder / f"{name}.tex").stat().st_size > 0
     assert len(list(folder.glob("figure?.svg"))) == 4
     shown = read_markdown(folder / "table_equivalence.md")

@@ -37,6 +37,21 @@ if "lossless" in EXPERIMENT.settings.studies:
         "title": "Plain and speculative decoding, timed",
     }
     SCHEMAS += ["draftscope.live.tables", "draftscope.lossless.schemas"]
+if "domains" in EXPERIMENT.settings.studies:
+    STUDIES["domains"] = {
+        "title": "Token trees in several domains",
+        "exhibits": domains_exhibits(),
+    }
+    HEADLINES["domains"] = {
+        "statements": "findings",
+        "title": "Domains: the published analysis of this run and the corrected one",
+    }
+    SCHEMAS += ["draftscope.tree.schemas", "draftscope.domains.schemas"]
+# Text that the report counts: the experiment's, and what a study of it has of its own.
+TEXTS = [
+    *all_trajectories(),
+    *(tree_text() if "domains" in EXPERIMENT.settings.studies else []),
+]
 
 
 # Seconds of reading results: not worth a place in a cluster's queue.
@@ -113,7 +128,7 @@ rule report:
         ],
         scorecard=RESULTS / "scorecard.csv",
         viewer=RESULTS / "viewer.json",
-        trajectories=all_trajectories(),
+        trajectories=TEXTS,
         rounds=all_rounds(),
     output:
         RESULTS / "report.html",

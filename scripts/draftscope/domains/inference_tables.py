@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pandas as pd
+
 from draftscope.domains.layout import (
     AS_PUBLISHED,
     CHAIN_NOTE,
@@ -31,6 +35,38 @@ def _share(value: float) -> str:
     return f"{value:.2%}" if abs(value) >= _LEAST_SHARE or not value else f"{value:.1e}"
 
 
+def findings(found: Statistics) -> Table:
+    """In sentences: where the two analyses of this run disagree."""
+    rows = found.rows("claims")
+    verdicts = Counter(_verdict(row["agree"]) for row in rows)
+    sentences = [
+        (
+            f"Of {len(rows)} conclusions from this run, the published analysis and the corrected one "
+            f"agree on {verdicts['agree']} and disagree on {verdicts['disagree']}; "
+            f"{verdicts['unresolved']} cannot be told at this size."
+        )
+    ]
+    sentences += [f"{_about(row)}: {row['statement']}." for row in rows if row["agree"] is False]
+    open_claims: dict[str, list[str]] = {}
+    for row in rows:
+        if row["agree"] is None:
+            open_claims.setdefault(row["claim"], []).append(row["domain"])
+    for claim, names in open_claims.items():
+        whose = "" if names == [ALL] else f" ({', '.join(names)})"
+        sentences.append(f"Not to be told at this size: whether {claim}{whose}.")
+    return Table(
+        pd.DataFrame({"statement": sentences}),
+        "Where the published analysis and the corrected one disagree about this run",
+        [],
+        {},
+        {"statement": "finding"},
+    )
+
+
+def _about(row: Row) -> str:
+    return row["claim"] if row["domain"] == ALL else f"{row['domain']}, {row['claim']}"
+
+
 def claims(found: Statistics) -> Table:
     """What the published analysis concludes from this run, and what the corrected one does."""
     rows = [
@@ -42,13 +78,12 @@ def claims(found: Statistics) -> Table:
             "corrected": _answer(row["corrected"]),
             **number(row, "corrected_value", "corrected_value"),
             "agree": _verdict(row["agree"]),
-            "statement": row["statement"],
             "reason": row["reason"],
         }
         for row in found.rows("claims")
     ]
     return table(
-        rows,
+        rows or [nothing("claim")],
         {
             "claim": ("claim", None),
             "domain": ("domain", None),
@@ -57,9 +92,8 @@ def claims(found: Statistics) -> Table:
             "corrected": (f"{CORRECTED}holds", None),
             "corrected_value": ("number", SHARE),
             "agree": ("the two", None),
-            "statement": ("in words", None),
         },
-        "Where the published analysis and the corrected one disagree about this run",
+        "Conclusions of the published analysis and of the corrected one",
         [
             (
                 "Both analyses read the same nodes of this run; the published study's own numbers "

@@ -9,32 +9,16 @@ from typing import Any
 import pandas as pd
 
 from draftscope import records
+from draftscope.domains.files import FILES
 from draftscope.domains.schemas import ALL
 from draftscope.errors import UserError
 
-FILES = (
-    "rates",
-    "lengths",
-    "depths",
-    "changes",
-    "positions",
-    "correlations",
-    "curves",
-    "contrasts",
-    "paradox",
-    "models",
-    "comparisons",
-    "coefficients",
-    "path_rates",
-    "budgets",
-    "claims",
-)
 ABSENT = "not computed"
 Row = dict[str, Any]
 
 
 class Statistics:
-    """The study's frames by file name (`FILES`); missing numbers come out as None.
+    """The study's frames by file name (`files.FILES`); missing numbers come out as None.
 
     Args:
         frames: file name -> frame of schema domains_<file name>.
