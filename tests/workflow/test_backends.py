@@ -21,8 +21,8 @@ pytestmark = pytest.mark.workflow
         (
             ["config/paper.yaml", "config/paper_gguf.yaml"],
             {"resolve_model": 5, "derive_model": 3, "verify_latency": 4},
-            '"stretch_7b":"Qwen/Qwen2.5-0.5B-Instruct q8_0 llama.cpp, '
-            'Qwen/Qwen2.5-7B-Instruct q4_k_m llama.cpp"',
+            "Qwen/Qwen2.5-0.5B-Instruct q8_0 llama.cpp, "
+            + "Qwen/Qwen2.5-7B-Instruct q4_k_m llama.cpp",
         ),
     ],
     ids=["laptop", "published"],
