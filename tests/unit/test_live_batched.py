@@ -97,7 +97,7 @@ def _log(decoded):
     return (decoded.token_ids, *stop, [r[:6] for r in decoded.rounds], decoded.counts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_every_text_has_the_tokens_and_rounds_that_it_has_alone(alone, together, data):
     kind = data.draw(st.sampled_from(["model", "greedy model", "lookup", "none"]), "draft")
