@@ -1,7 +1,7 @@
 """Tables and figures of the domains study, from its statistics.
 
 Writes claims, findings, table1 to table6, table_budgets, table_contrasts, table_effects,
-table_equivalence, table_factors, table_paradox and table_path_rates (.csv, .md, .tex) and figure1 to figure4 (.svg,
+table_equivalence, table_factors, table_paradox, table_path_rates and table_speeds (.csv, .md, .tex) and figure1 to figure4 (.svg,
 .pdf) into --folder.
 """
 
@@ -56,6 +56,7 @@ def main() -> None:
         "table_factors": inference_tables.factors(found),
         "table_paradox": inference_tables.paradox(found),
         "table_path_rates": budget_tables.path_rates(found),
+        "table_speeds": budget_tables.speeds(found),
     }.items():
         table.write(folder / name)
     with drawing.style():

@@ -47,6 +47,7 @@ TABLES = {
     "table_factors": inference_tables.factors,
     "table_paradox": inference_tables.paradox,
     "table_path_rates": budget_tables.path_rates,
+    "table_speeds": budget_tables.speeds,
 }
 FIGURES = (figures.rates, figures.depth_profiles, figures.entropy_curves, figures.budgets)
 

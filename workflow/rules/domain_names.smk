@@ -17,6 +17,7 @@ DOMAINS_TABLES = (
     "table_factors",
     "table_paradox",
     "table_path_rates",
+    "table_speeds",
 )
 
 

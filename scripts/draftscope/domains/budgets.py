@@ -149,6 +149,8 @@ def _choose(rates: np.ndarray, settings: Settings) -> list[tuple]:
     for cost in settings.cost_ratios:
         chosen.append(("chain", "cost", depths, cost, _fastest(rates, chains, cost)))
     for budget in settings.node_budgets:
+        if budget <= depths:
+            chosen.append(("chain", "nodes", budget, None, chains[budget]))
         chosen.append(("tree", "nodes", budget, None, best[depths][budget][1]))
         for cost in settings.cost_ratios:
             trees = [by_nodes[budget][1] for by_nodes in best]

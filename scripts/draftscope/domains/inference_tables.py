@@ -23,7 +23,6 @@ from draftscope.domains.lookup import Row, Statistics, number, reasons
 from draftscope.domains.schemas import ALL, FACTORS
 from draftscope.exhibits.captioned import Table
 
-_LEAST_SHARE = 1e-4
 _MEANING = {
     "alpha": "min(1, p/q), all nodes",
     "walk": "accepted, reached nodes",
@@ -32,7 +31,8 @@ _MEANING = {
 
 
 def _share(value: float) -> str:
-    return f"{value:.2%}" if abs(value) >= _LEAST_SHARE or not value else f"{value:.1e}"
+    text = f"{value:.2%}"
+    return "0.00%" if text == "-0.00%" else text
 
 
 def findings(found: Statistics) -> Table:

@@ -159,7 +159,7 @@ def correlations(found: Statistics) -> Table:
                 {
                     "entropy": entropy,
                     "domain": domain,
-                    **number(pooled, "rho", "pooled"),
+                    "pooled": pooled.get("rho"),
                     "prompts": within.get("prompts"),
                     "undefined": within.get("undefined"),
                     **number(within, "rho", "within"),
