@@ -2,6 +2,9 @@
 
 import json
 
+import draftscope.domains.schemas
+import draftscope.lossless.schemas
+import draftscope.tree.schemas  # noqa: F401  all three register the schemas of their files
 import pytest
 from draftscope import records
 from draftscope.domains.files import FILES
