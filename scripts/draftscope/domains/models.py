@@ -12,6 +12,7 @@ that get there, since prompts are not a factor; what depth does within a text is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,12 @@ NO_NODES = "no nodes"
 _UNITS = 100
 
 
-def models(log: Log, settings: Settings) -> tuple[list[Row], list[Row], list[Row]]:
+def models(
+    log: Log, settings: Settings, outcomes: Iterable[str] = tuple(MODELLED_OUTCOMES)
+) -> tuple[list[Row], list[Row], list[Row]]:
     """Rows of `domains_models`, `domains_comparisons` and `domains_coefficients`."""
     found: tuple[list[Row], list[Row], list[Row]] = ([], [], [])
-    for name in MODELLED_OUTCOMES:
+    for name in outcomes:
         cells = collect(log, settings, name)
         for rows, added in zip(found, _Model(cells, settings, name).rows(), strict=True):
             rows += [{"outcome": name} | row for row in added]

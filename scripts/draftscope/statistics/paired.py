@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from draftscope.statistics.intervals import Interval, bootstrap, bootstrap_columns
+from draftscope.statistics.intervals import Interval, bootstrap
 from draftscope.statistics.sign import SignTest, sign_test
 
 
@@ -50,28 +50,11 @@ def paired_difference(
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
         raise ValueError(f"pairs need two vectors of one length, not {first.shape}, {second.shape}")
-    differences = _differences(first, second)
-    return PairedDifference(bootstrap(differences, **options), sign_test(differences))
-
-
-def paired_columns(first: np.ndarray, second: np.ndarray, **options: Any) -> list[PairedDifference]:
-    """`paired_difference` of several columns [prompts, columns], all from the same resamples."""
-    differences = _differences(np.asarray(first, float), np.asarray(second, float))
-    held = ~np.isnan(differences)
-    intervals = bootstrap_columns(np.where(held, differences, 0.0), held, **options)
-    missing = (~held).sum(0)
-    return [
-        PairedDifference(replace(interval, missing=int(missing[column])), sign_test(values))
-        for column, (interval, values) in enumerate(zip(intervals, differences.T, strict=True))
-    ]
-
-
-def _differences(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     differences = first - second
     # .3 - .2 and .4 - .3 differ in the last bit: that is no evidence for a direction.
     scale = np.maximum(np.abs(first), np.abs(second))
     differences[np.abs(differences) <= 1e-12 * np.maximum(scale, 1.0)] = 0.0
-    return differences
+    return PairedDifference(bootstrap(differences, **options), sign_test(differences))
 
 
 @dataclass(frozen=True)
