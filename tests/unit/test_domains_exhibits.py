@@ -141,7 +141,7 @@ def test_the_findings_say_where_the_analyses_disagree(frames):
     assert "Of 5 conclusions" in first and "agree on 1 and disagree on 2; 2 cannot" in first
     claim, (said,) = claims["claim"][0], set(claims["statement"])
     assert others[:2] == [f"code, {claim}: {said}.", f"{claim}: {said}."]
-    assert others[2:] == [f"Not to be told at this size: whether {claim} (maths, logic)."]
+    assert others[2:] == [f"Not to be told at this size is whether {claim} (maths, logic)."]
 
 
 def measured(found, **run):

@@ -51,9 +51,12 @@ def findings(found: Statistics) -> Table:
     for row in rows:
         if row["agree"] is None:
             open_claims.setdefault(row["claim"], []).append(row["domain"])
-    for claim, names in open_claims.items():
-        whose = "" if names == [ALL] else f" ({', '.join(names)})"
-        sentences.append(f"Not to be told at this size: whether {claim}{whose}.")
+    if open_claims:
+        undecided = "; ".join(
+            claim if names == [ALL] else f"{claim} ({', '.join(names)})"
+            for claim, names in open_claims.items()
+        )
+        sentences.append(f"Not to be told at this size is whether {undecided}.")
     return Table(
         pd.DataFrame({"statement": sentences}),
         "Where the published analysis and the corrected one disagree about this run",
