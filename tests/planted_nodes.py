@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from draftscope.schemas import SCHEMAS
 from draftscope.tree.schemas import SHORT  # noqa: F401  registers nodes and trees
+from scipy.special import expit
 
 PARENTS = np.array([-1, -1, 0, 0, 1, 1, 2, 2])
 DEPTHS = np.array([1, 1, 2, 2, 2, 2, 3, 3])
@@ -74,13 +75,13 @@ def _domain(planted, domain, prompts, tokens, rng) -> tuple[pa.Table, pa.Table]:
         entropy[..., node] = np.where(here, text[:, place[:, node]], other[..., node])
         own = planted.own_top if parent >= 0 and CHAIN[parent] else planted.own_other
         odds = level[..., node] + planted.entropy * entropy[..., node] + np.where(here, 0.0, own)
-        chance[..., node] = 1 / (1 + np.exp(-odds))
+        chance[..., node] = np.clip(expit(odds), 1e-9, 1.0)
         below = uniform[RANKS[node] - 1][:, place[:, node]] < chance[..., node]
         if RANKS[node] == 2:
             below &= ~accepted[..., node - 1]
         accepted[..., node] = here & below
     # mean `chance`: the Beta law with parameters chance / (1 - chance) and 1
-    alpha = rng.random(size) ** ((1 - chance) / chance)
+    log_alpha = np.log(rng.random(size)) * (1 - chance) / chance
     inside = np.broadcast_to(np.arange(tokens)[:, None] + DEPTHS <= tokens, size)
     prompt, step, node = np.nonzero(inside)
     log_q = np.full(len(node), -1.0)
@@ -94,7 +95,7 @@ def _domain(planted, domain, prompts, tokens, rng) -> tuple[pa.Table, pa.Table]:
         "depth": DEPTHS[node],
         "rank": RANKS[node],
         "token_id": node,
-        "log_p": log_q + np.log(alpha[inside]),
+        "log_p": log_q + log_alpha[inside],
         "log_q": log_q,
         "target_entropy": entropy[inside],
         "draft_entropy": entropy[inside] + 0.1,

@@ -241,7 +241,9 @@ class _Model:
         cells = self.cells
         prompt, cell = np.nonzero(cells.trials)
         yes = cells.successes[prompt, cell]
-        no = np.maximum(cells.trials[prompt, cell] - yes, 0.0)
+        no = cells.trials[prompt, cell] - yes
+        # Rounding of sums of shares must not pass for an outcome: it would hide a separation.
+        yes, no = (np.where(each > 1e-6, each, 0.0) for each in (yes, no))
         n = len(prompt)
         return logistic(
             np.repeat([1, 0], n),

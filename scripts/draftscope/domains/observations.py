@@ -135,10 +135,12 @@ class Log:
         group = np.broadcast_to(group, value.shape)
         cell, held = unit[rows] * groups + group[rows], value[rows].astype(float)
         size = (prompts, groups)
-        count = np.bincount(cell, minlength=prompts * groups).reshape(size)
-        total = np.bincount(cell, held, prompts * groups).reshape(size)
-        square = np.bincount(cell, held**2, prompts * groups).reshape(size)
-        return Sums(count, total, square)
+        # without values bincount forgets the type of its weights
+        each = [
+            np.bincount(cell, weights, prompts * groups).astype(float).reshape(size)
+            for weights in (None, held, held**2)
+        ]
+        return Sums(*each)
 
 
 def load(
