@@ -45,6 +45,25 @@ class Cells:
         own = np.broadcast_to(own, len(self.codes))
         return (own[:, None] == np.arange(1, len(self.levels[factor]))).astype(float)
 
+    def units(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """(successes, trials) of each prompt, and its domain, for leaving them out one by one.
+
+        Domains with more than `most` prompts have theirs put together in that many groups.
+
+        Returns:
+            Sums of shape [units, cells, 2] and the domain of each unit, [units].
+        """
+        both = np.stack([self.successes, self.trials], axis=-1)
+        group, strata = np.zeros(len(both), dtype=int), []
+        for domain in range(len(self.levels["domain"])):
+            rows = np.flatnonzero(self.domain == domain)
+            groups = min(len(rows), most)
+            group[rows] = len(strata) + np.arange(len(rows)) % max(groups, 1)
+            strata += [domain] * groups
+        units = np.zeros((len(strata), *both.shape[1:]))
+        np.add.at(units, group, both)
+        return units, np.array(strata)
+
 
 def collect(log: Log, settings: Settings, name: str) -> Cells:
     """The cells of an outcome; levels that no node has are left out."""

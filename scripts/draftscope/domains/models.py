@@ -158,7 +158,7 @@ class _Model:
 
     def _jackknife(self) -> tuple[dict[str, Jackknifed], list[Jackknifed], dict[str, np.ndarray]]:
         """Shares of the deviance, effects of levels, and mean chance of each level."""
-        units, strata = self._units()
+        units, strata = self.cells.units(_UNITS)
         whole = units.sum(0)
         start = deviance.fit(self.design, whole[None, :, 0], whole[None, :, 1])[0]
         reduced = {}
@@ -212,20 +212,6 @@ class _Model:
 
         effects = jackknife(units, change, strata, confidence=confidence)
         return shares, effects, means
-
-    def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of prompts (or of groups of them, where there are many), and their domains."""
-        both = np.stack([self.cells.successes, self.cells.trials], axis=-1)
-        group, strata, first = np.zeros(len(both), dtype=int), [], 0
-        for domain in range(len(self.cells.levels["domain"])):
-            rows = np.flatnonzero(self.cells.domain == domain)
-            groups = min(len(rows), _UNITS)
-            group[rows] = first + np.arange(len(rows)) % max(groups, 1)
-            strata += [domain] * groups
-            first += groups
-        units = np.zeros((first, *both.shape[1:]))
-        np.add.at(units, group, both)
-        return units, np.array(strata)
 
     def _set_to(self, factor: str, level: int) -> np.ndarray:
         """The design with every cell at one level of a factor."""
