@@ -99,7 +99,8 @@ def test_no_evaluation_prompt_is_in_the_calibration_text_of_the_shipped_models(m
     for row in made.values():
         plan = registry.Calibration.model_validate(row["calibration"])
         for domain in plan.domains:
-            measured = rows_of(domain, "evaluation", 40)
+            first, last = load_yaml(ROOT / "config/domains.yaml")[domain]["evaluation"]
+            measured = rows_of(domain, "evaluation", min(200, last - first))
             training = rows_of(domain, "training", plan.share(domain))
             for key in ("prompt_id", "text"):
                 assert not {r[key] for r in measured} & {r[key] for r in training}, domain
@@ -184,6 +185,21 @@ def test_case_57_quantizing_without_the_package_names_it(base, tmp_path, monkeyp
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"small-gptq .*gptqmodel 7\.5\.0.*pip install"):
         models.resolve("small-gptq", SETTINGS, tmp_path, base, calibration_ids())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "exact"),
+    [
+        (torch.float32, torch.device("cpu"), True),
+        (torch.bfloat16, torch.device("cpu"), True),
+        (torch.float32, torch.device("cuda"), True),
+        (torch.float32, "balanced", True),
+        (torch.float16, torch.device("cuda", 0), False),
+        (torch.bfloat16, "balanced", False),
+    ],
+)
+def test_the_kernel_is_left_to_gptqmodel_in_half_precision_on_a_gpu_only(dtype, device, exact):
+    assert gptq_kernels.needs_exact_kernel(dtype, device) is exact
 
 
 # ---- With the package ---------------------------------------------------------------------------

@@ -275,6 +275,21 @@ def test_case_72_a_filled_cache_serves_resolve_and_load_offline(tmp_path, monkey
     assert loaded.condition("target")["target_revision"] == "c" * 40
 
 
+@pytest.mark.parametrize(("said", "found"), [("gptq", None), (None, "gptq")])
+def test_case_57_the_registry_must_say_how_a_hub_model_is_quantized(
+    tmp_path, monkeypatch, said, found
+):
+    repository = fill_cache(tmp_path, monkeypatch)
+    path = repository / "snapshots" / ("c" * 40) / "config.json"
+    config = json.loads(path.read_text())
+    if found:
+        config["quantization_config"] = {"quant_method": found, "bits": 4}
+    path.write_text(json.dumps(config))
+    row = HUB | {"quantization": said}
+    with pytest.raises(UserError, match=f"has quantization {found or 'null'} .* {said or 'null'}"):
+        models.resolve("m", row, tmp_path / "record")
+
+
 def test_an_unreachable_hub_says_what_to_set(tmp_path, monkeypatch):
     fill_cache(tmp_path, monkeypatch)
     with pytest.raises(UserError, match=r"(?s)someone/other.*HF_ENDPOINT.*HF_HOME.*local folder"):

@@ -29,7 +29,7 @@ EXACT_BACKEND = "gptq_torch"
 _KEEP_WEIGHTS = "GPTQ_TORCH_CACHE_WEIGHTS"
 
 
-def needs_exact_kernel(dtype: torch.dtype | None, device: torch.device | str) -> bool:
+def needs_exact_kernel(dtype: torch.dtype, device: torch.device | str) -> bool:
     """True where the kernel must multiply in the data type of the model."""
     on_cpu = torch.device(device).type == "cpu" if device != "balanced" else False
     return on_cpu or dtype == torch.float32
@@ -51,7 +51,8 @@ def loading(
         UserError: packages are missing, or no kernel takes such a checkpoint.
     """
     extras.require("gptq", name)
-    exact = needs_exact_kernel(dtype, device)
+    stored = str(config.get("dtype", config.get("torch_dtype", "float16")))
+    exact = needs_exact_kernel(dtype or getattr(torch, stored), device)
     with quiet(), environment({_KEEP_WEIGHTS: "1" if exact else "0"}):
         from transformers import GPTQConfig
 
