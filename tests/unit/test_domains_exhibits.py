@@ -9,12 +9,16 @@ from pathlib import Path
 import domain_frames
 import numpy as np
 import pandas as pd
+import planted_nodes
+import pyarrow as pa
 import pytest
 from draftscope import records
 from draftscope.domains import (
+    analysis,
     budget_tables,
     figures,
     inference_tables,
+    observations,
     profile_tables,
     proof_table,
     rate_tables,
@@ -23,10 +27,12 @@ from draftscope.domains import (
 from draftscope.domains.files import FILES
 from draftscope.domains.lookup import Statistics
 from draftscope.domains.measurements import LABELS, Measurements
+from draftscope.domains.measures import Settings
 from draftscope.errors import UserError
 from draftscope.exhibits import figures as drawing
 from draftscope.exhibits import published, scorecard
 from draftscope.exhibits.tables import read_markdown, read_table
+from draftscope.schemas import SCHEMAS
 from draftscope.strict import load_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,8 +81,6 @@ def emptied(frames: dict[str, pd.DataFrame], reason: str) -> Statistics:
 
 
 def schemas_field(name: str, column: str):
-    from draftscope.schemas import SCHEMAS
-
     return SCHEMAS[f"domains_{name}"].field(column)
 
 
@@ -125,6 +129,31 @@ def test_figures_say_what_they_show(found, frames, draw, tmp_path):
         assert "95% intervals from" in " ".join(drawn.split())
         draw(emptied(frames, "one prompt"))
         draw(Statistics(domain_frames.frames([]), domain_frames.SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("domains", "prompts", "tokens"),
+    [({"only": 0.5}, 1, 6), ({"one": 40.0, "other": 40.0}, 3, 40)],
+    ids=["one prompt of one domain", "everything accepted"],
+)
+def test_a_study_that_can_tell_nothing_still_has_every_exhibit(domains, prompts, tokens, tmp_path):
+    planted = planted_nodes.Planted(domains)
+    log = observations.observe(
+        planted_nodes.simulate(planted, prompts, tokens, np.random.default_rng(1))
+    )
+    rows = analysis.study(log, Settings(resamples=100))
+    made = {
+        name: pa.Table.from_pylist(rows[name], schema=SCHEMAS[f"domains_{name}"]).to_pandas()
+        for name in FILES
+    }
+    little = Statistics(made, domain_frames.SETTINGS)
+    for name, build in TABLES.items():
+        build(little).write(tmp_path / name)
+        assert read_markdown(tmp_path / f"{name}.md").rows, name
+    for draw in FIGURES:
+        draw(little)
+    found = Measurements(little, {}, CONDITION, CONDITION).rows(PUBLISHED)
+    assert all((row["value"] is None) == bool(row["missing_reason"]) for row in found)
 
 
 def test_a_tree_is_shown_by_the_children_of_its_nodes():
