@@ -164,9 +164,9 @@ def budgets(found: Statistics) -> plt.Figure:
             _bars(axis, places, rows, "tokens_per_round", look)
         axis.set_title(name, loc="left")
         axis.set_xlabel("Nodes")
-        axis.set_ylim(bottom=1)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axis.grid(axis="y")
+    axes[0, 0].set_ylim(bottom=1)  # of all panels, once all of them are drawn
     axes[0, 0].set_ylabel("Tokens a round")
     _legend(figure, axes[0, 0])
     figures.caption(
