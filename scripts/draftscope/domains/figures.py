@@ -166,7 +166,8 @@ def budgets(found: Statistics) -> plt.Figure:
         axis.set_xlabel("Nodes")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axis.grid(axis="y")
-    axes[0, 0].set_ylim(bottom=1)  # of all panels, once all of them are drawn
+    if axes[0, 0].get_ylim()[1] > 1:  # of all panels, once all of them are drawn
+        axes[0, 0].set_ylim(bottom=1)
     axes[0, 0].set_ylabel("Tokens a round")
     _legend(figure, axes[0, 0])
     figures.caption(
