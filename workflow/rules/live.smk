@@ -8,12 +8,6 @@
 LIVE = EXPERIMENT.settings.lossless
 
 
-def models_of_pair(wildcards):
-    """The target and the draft of a pair that decodes live."""
-    row = live_pair(wildcards.pair)
-    return [row["target"], row["draft"]]
-
-
 rule live_decode:
     input:
         prompts=lambda wildcards: prompt_shards(

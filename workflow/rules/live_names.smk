@@ -22,6 +22,12 @@ def live_pair(pair):
     return EXPERIMENT.live.pairs[pair]
 
 
+def models_of_pair(wildcards):
+    """The target and the draft of a pair that decodes live."""
+    row = live_pair(wildcards.pair)
+    return [row["target"], row["draft"]]
+
+
 def live_run(run, pair, mode):
     """What a kind of live run decodes and where it computes.
 
