@@ -158,6 +158,11 @@ def text_prompts(target, domain, mode, shard):
     return RESULTS / "prompts" / domain / f"{shard}.parquet"
 
 
+def text_budget(target, domain, mode, **_):
+    """Most tokens of a text by a target."""
+    return EXPERIMENT.text(target, domain, mode).max_new_tokens
+
+
 def trajectory_shards(target, domain, mode):
     return [
         RESULTS / "trajectories" / target / domain / mode / f"{shard}.parquet"

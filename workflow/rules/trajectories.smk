@@ -7,10 +7,6 @@ GENERATED = [name for name, row in TEXT_MODES.items() if row["imported"] is None
 IMPORTED = [name for name, row in TEXT_MODES.items() if row["imported"] is not None]
 
 
-def budget(target, domain, mode, **_):
-    return EXPERIMENT.text(target, domain, mode).max_new_tokens
-
-
 rule generate:
     input:
         prompts=lambda wildcards: text_prompts(**wildcards),
@@ -36,7 +32,7 @@ rule generate:
             mode=wildcards.mode,
             law=law(wildcards.mode),
             samples=row_of("modes", wildcards.mode)["samples"],
-            budget=budget(**wildcards),
+            budget=text_budget(**wildcards),
             template=template(wildcards.domain),
             batch_size=EXPERIMENT.settings.generation.batch_size,
             engine=EXPERIMENT.settings.generation.engine,
@@ -72,7 +68,7 @@ rule import_trajectories:
             mode=wildcards.mode,
             law=law(wildcards.mode),
             samples=row_of("modes", wildcards.mode)["samples"],
-            budget=budget(**wildcards),
+            budget=text_budget(**wildcards),
             template=template(wildcards.domain),
         ),
     shell:
