@@ -87,15 +87,17 @@ def test_case_14_every_token_in_turn_as_end_of_text_equals_plain_greedy(shape):
     assert min(inside[True], inside[False]) > 0
 
 
-def test_without_branches_rounds_are_those_of_the_chain_loop():
+@pytest.mark.parametrize("law", [T1, GREEDY], ids=["sampling", "greedy"])
+def test_without_branches_texts_and_rounds_are_those_of_the_chain_loop(law):
+    """Sampled ones too, since both loops take their uniforms in one order."""
     for key in range(4):
         target, draft = trees(*pair(48, key, noise=0.7))
         for eos in ((), range(10)):
             chain = decode(
-                target, ModelDraft(draft, GREEDY), [key], gamma=3, law=GREEDY, budget=41,
+                target, ModelDraft(draft, law), [key], gamma=3, law=law, budget=41,
                 eos_ids=frozenset(eos), rng=generator("chain"),
             )  # fmt: skip
-            found = live(target, TreeDraft(draft, GREEDY), [key], CHAIN3, 41, eos)
+            found = live(target, TreeDraft(draft, law), [key], CHAIN3, 41, eos, law, "chain")
             assert found.token_ids == chain.token_ids
             assert [
                 (r.start, r.nodes, r.offered_depth, r.accepted, r.emitted, r.end)
