@@ -322,6 +322,27 @@ def test_case_83_prompts_are_the_units():
     assert row["value_upper"] - row["value_lower"] > 1
 
 
+def test_budgets_by_hand(by_hand):
+    _, rows = by_hand
+    # Rates: depth 1 rank 1 4/6, rank 2 1/6; depth 2 rank 1 2/4, rank 2 1/4.
+    found = find(rows["budgets"], domain="chat", kind="tree", rule="nodes", budget=4)
+    assert json.loads(found["paths"]) == [[1], [2], [1, 1], [1, 2]]
+    first, second = 4 / 6, 1 / 6
+    assert found["tokens_per_round"] == pytest.approx(1 + first + second + first * (2 + 1) / 4)
+    # In the log itself: paths of 2, 2, 1, 1, 0 and 2 nodes, all inside this shape.
+    assert (found["in_log"], found["extrapolated"]) == (pytest.approx(1 + 8 / 6), False)
+    fast = find(rows["budgets"], domain="chat", kind="chain", rule="cost")
+    one, two = (1 + first) / 1.1, (1 + first + first / 2) / 1.2
+    assert two > one and fast["depth"] == 2
+    assert fast["speedup"] == pytest.approx(two)
+    # A chain longer than the log's trees takes the last rate that was measured, and says so.
+    log = observations.observe(log_of({"a": [1] * 9 + [0], "b": [1] * 9 + [2]}))
+    deep = study(log, replace(SETTINGS, budget_depth=5))["budgets"]
+    long = find(deep, domain="chat", kind="chain", rule="cost")
+    assert (long["depth"], long["extrapolated"], long["in_log"]) == (5, True, None)
+    assert long["tokens_per_round_lower"] <= long["tokens_per_round"]
+
+
 def test_logs_that_do_not_fit_are_refused():
     nodes, trees = log_of({"a": [1, 1, 2], "b": [0, 1]})["chat"]
     with pytest.raises(UserError, match="nodes without their tree.*prompt b, sample 0, step 1"):
