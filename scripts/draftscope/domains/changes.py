@@ -27,6 +27,8 @@ from draftscope.statistics.multiple import holm
 Row = dict[str, Any]
 NO_NODES = "no prompt has nodes on both sides of the difference"
 NOT_DENSE = "not defined: the log has not a tree at every position of the texts"
+# The log's float32: the same prediction from two trees differs by some 1e-7 in alpha.
+_ROUNDING = 1e-5
 REACHED = ("alpha_chain_reached", "walk_chain", "walk_level")
 
 
@@ -193,6 +195,7 @@ def _matched(log: Log, name: str) -> dict[str, Sums]:
     for how, expected in reference.items():
         difference = np.zeros(len(value))
         difference[rows] = value[rows] - expected
+        difference[np.abs(difference) < _ROUNDING] = 0.0
         sums[how] = log.sums(difference, rows, log.depth - 1, groups)
     return sums
 
