@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama demo lossless bench example test test-slow test-cluster lint format clean
+.PHONY: help environment gptq llama doctor demo lossless bench example test test-slow test-cluster lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ $(VENV)/llama: envs/llama_cpp.lock $(VENV)/installed
 demo: environment  ## run the laptop experiment and say where the report is
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT)
+
+doctor: environment  ## what would stop an experiment, before its first job (EXPERIMENT=FILE)
+	"$(BIN)/python" scripts/doctor.py --configfile $(EXPERIMENT)
 
 lossless: environment  ## the lossless study: live decoding, timed (half an hour on two idle cores)
 	"$(BIN)/python" scripts/clear_stale_lock.py
