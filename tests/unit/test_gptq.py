@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 import shutil
 
 import pytest
@@ -318,6 +319,17 @@ def test_speculation_on_a_quantized_target_gives_its_own_greedy_text(quantized, 
     assert texts[0].token_ids == texts[1].token_ids and len(texts[0].token_ids) == 24
     accepted = [r.accepted for r in texts[1].rounds]
     assert 0 < sum(accepted) < 4 * len(accepted)  # the draft is another model, and near
+
+
+@needs_gptq
+def test_loading_leaves_no_log_behind(quantized, monkeypatch):
+    """gptqmodel installs a handler where it finds none; one that writes nowhere would stay."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with gptq_kernels.quiet():
+        logging.basicConfig()
+    assert logging.getLogger().handlers == []
+    models.load(quantized, "cpu")
+    assert logging.getLogger().handlers == []
 
 
 @needs_gptq

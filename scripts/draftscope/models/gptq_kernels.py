@@ -14,6 +14,7 @@ GPU the choice is gptqmodel's.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import warnings
@@ -104,13 +105,31 @@ def kernel(model: Any) -> str | None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep gptqmodel's banner, bars and advice off the terminal; errors still rise."""
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
+    """Keep gptqmodel's banner, bars and advice off the terminal; errors still rise.
+
+    What it installs to log with would outlive the call, and point nowhere: it is taken away.
+    """
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    nowhere = _Nowhere()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            for name in ("torch.utils._pytree", "torchao", "tokenicer"):
-                logging.getLogger(name).setLevel(logging.ERROR)
-            yield
+        for name in ("torch.utils._pytree", "torchao", "tokenicer"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        try:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                yield
+        finally:
+            for handler in set(root.handlers) - set(handlers):
+                root.removeHandler(handler)
+            root.setLevel(level)
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes text and drops it; unlike a closed file, it can be written to at any time."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 @contextlib.contextmanager
