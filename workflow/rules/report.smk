@@ -65,7 +65,8 @@ rule scorecard:
     input:
         code=sources("scorecard.py"),
         published=[
-            local(f"config/published/{study}.csv") for study in EXPERIMENT.settings.studies
+            local(f"config/published/{study}.csv")
+            for study in EXPERIMENT.settings.studies
         ],
         readings=local("config/published/readings.csv"),
         measurements=[
