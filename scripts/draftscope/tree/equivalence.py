@@ -29,6 +29,7 @@ SHALLOW = Shape("static", branching=(3,))  # so that paths are often accepted wh
 CONFIDENT = Shape("confidence", max_depth=4, max_branch=3, max_nodes=8)
 PATHS = Shape("paths", paths=((1,), (2,), (1, 1), (2, 1), (1, 1, 1), (1, 1, 1, 1)))
 CHAIN = Shape("static", branching=(1, 1, 1))
+SHARP = T1 | {"temperature": 0.5}  # surer of itself than right: first children are often rejected
 TWO_TOKENS = T1 | {"top_k": 2}  # fewer than the children of a node
 
 
@@ -69,19 +70,18 @@ class Run(NamedTuple):
 def runs(draft: TreeMarkov) -> Iterator[Run]:
     """The decoders that have to pass, and the faulty ones that have to be caught."""
     drawn, chosen = TREE_RULES["without_replacement"], TREE_RULES["point_mass"]
-    model = TreeDraft(draft, T1)
+    model, sharp = TreeDraft(draft, T1), TreeDraft(draft, SHARP)
     yield Run("tree drawn, 2-4-2 nodes", drawn, PUBLISHED, model, True)
-    yield Run("tree drawn, 4-8-8 nodes", drawn, BUSHY, model, True)
+    yield Run("tree drawn, 4-8-8 nodes", drawn, BUSHY, sharp, True)
     yield Run("chain drawn as a tree", drawn, CHAIN, model, True)
     yield Run("tree drawn from two tokens", drawn, BUSHY, TreeDraft(draft, TWO_TOKENS), True)
     yield Run("tree chosen, 2-4-2 nodes", chosen, PUBLISHED, model, True)
     yield Run("tree chosen by confidence", chosen, CONFIDENT, model, True)
     for name, rule in TREE_GROSS.items():
         shape = SHALLOW if name == "bonus_from_draft" else BUSHY
-        yield Run("faulty tree", rule, shape, model, False)
-    faulty = ChosenDraft(draft, T1)
-    yield Run("faulty tree", CHOSEN_AS_DRAWN, BUSHY, faulty, False)
-    yield Run("faulty tree", TREE_MILD, BUSHY, model, False)
+        yield Run("faulty tree", rule, shape, sharp, False)
+    yield Run("faulty tree", CHOSEN_AS_DRAWN, BUSHY, ChosenDraft(draft, SHARP), False)
+    yield Run("faulty tree", TREE_MILD, BUSHY, sharp, False)
 
 
 def level2_trees(
