@@ -83,7 +83,15 @@ def main() -> None:
         log.info("%s: %d rows", schema, len(rows[name]))
 
 
-_OF_A_TARGET = ("target", "target_revision", "quantization", "tokenizer_sha256", "dtype")
+_OF_A_TARGET = (
+    "target",
+    "target_revision",
+    "quantization",
+    "kernel",
+    "tokenizer_sha256",
+    "dtype",
+    "attention",  # a setting of the run, but llama.cpp has its own
+)
 
 if __name__ == "__main__":
     command(main)
