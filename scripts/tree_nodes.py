@@ -62,7 +62,7 @@ def main() -> None:
     alignment = align(target, draft, allow_special=settings["allow_special_differences"])
 
     started = time.monotonic()
-    scores = score_trees(target, draft, alignment, rows, shape)
+    scores = score_trees(target, draft, alignment, rows, shape, past_end=True)
     share = check_disagreement(scores.checks, settings["max_disagreement"])
     log.info("greedy decoding, as scored, would emit another token at %.3f%%", 100 * share)
     scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}

@@ -99,6 +99,7 @@ def _domain(planted, domain, prompts, tokens, rng) -> tuple[pa.Table, pa.Table]:
         "log_q": log_q,
         "target_entropy": entropy[inside],
         "draft_entropy": entropy[inside] + 0.1,
+        "offered": np.ones(int(inside.sum()), bool),
         "parent_accepted": reached[inside],
         "accepted": accepted[inside],
     }

@@ -52,7 +52,7 @@ def log_of(ranks, alphas=None, domain="chat"):
                     | {"node": node, "parent": parent, "depth": depth, "rank": rank, "token_id": 0}
                     | {"log_p": math.log(alpha) - 1, "log_q": -1.0}
                     | {"target_entropy": 0.1 * step, "draft_entropy": 0.2}
-                    | {"parent_accepted": reached, "accepted": hits[-1]}
+                    | {"offered": True, "parent_accepted": reached, "accepted": hits[-1]}
                 )
             trees.append(
                 key

@@ -198,6 +198,32 @@ def test_trees_are_cut_where_the_budget_ends(target, draft, texts):
     assert last[-1]["end"] == "budget"
 
 
+@pytest.mark.parametrize("stop", ["budget", "eos"])
+def test_published_trees_are_whole_past_the_end_and_nothing_there_is_offered(
+    target, draft, texts, stop
+):
+    rows = [row | {"stop_reason": stop} for row in texts]
+    cut_nodes, cut_trees, _ = scored(target, draft, rows)
+    nodes, trees, _ = scored(target, draft, rows, past_end=True)
+    assert trees == cut_trees  # what a loop does is the same
+    assert len(nodes) == 8 * len(trees) > len(cut_nodes)
+    offered = [node for node in nodes if node["offered"]]
+    for one, other in zip(offered, cut_nodes, strict=True):
+        assert {k: v for k, v in one.items() if type(v) is not float} == {
+            k: v for k, v in other.items() if type(v) is not float
+        }
+    assert not any(node["accepted"] for node in nodes if not node["offered"])
+    check_nodes(target, draft, rows, nodes)
+
+
+def test_confidence_trees_are_cut_as_a_loop_cuts_them(target, draft, texts):
+    shape = SHAPES["confidence"]
+    assert (
+        scored(target, draft, texts, shape, past_end=True)[:2]
+        == (scored(target, draft, texts, shape)[:2])
+    )
+
+
 def test_trees_are_cut_where_the_context_ends(target, draft, texts):
     """A text stopped by its end has budget left, but no room for deeper trees."""
     row = texts[0] | {"budget": 400, "stop_reason": "eos"}

@@ -21,7 +21,7 @@ FOUND_NOTE = (
     "round count the target's own token. Children by depth: 2 / 2, 1 stands for two nodes below the "
     "root, of which the first has two children and the second one."
 )
-NOT_HELD = "the trees of this run do not hold this shape"
+NOT_HELD = "the trees of this run do not hold the shape"
 
 
 def path_rates(found: Statistics) -> Table:
@@ -78,7 +78,10 @@ def budgets(found: Statistics) -> Table:
             )
             if chain.get("reason") == ABSENT:
                 chain = {"reason": "longer than the chains that are looked at"}
-            uncounted = tree.get("tokens_per_round") is not None and tree.get("in_log") is None
+            uncounted = any(
+                row.get("tokens_per_round") is not None and row.get("in_log") is None
+                for row in (chain, tree)
+            )
             rows.append(
                 {
                     "domain": domain,

@@ -56,9 +56,11 @@ def _depth(log: Log, tables: Tables, domain: str) -> Row:
 
 
 def _entropy(tables: Tables, domain: str) -> Row:
-    key = {"domain": domain, "outcome": "alpha", "entropy": "target"}
-    published = _one(tables["correlations"], **key, measure="pooled")
-    corrected = _one(tables["correlations"], **key, measure="within_prompt_partial")
+    key = {"domain": domain, "entropy": "target"}
+    published = _one(tables["correlations"], **key, outcome="alpha", measure="pooled")
+    corrected = _one(
+        tables["correlations"], **key, outcome="walk_chain", measure="within_prompt_partial"
+    )
     value = published.get("rho")
     row = _row(ENTROPY, domain, None, value, corrected, "rho")
     low, high = row["corrected_value_lower"], row["corrected_value_upper"]

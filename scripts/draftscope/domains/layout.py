@@ -39,16 +39,10 @@ def table(rows: Sequence[Row], columns: Columns, caption: str, notes: Sequence[s
     missing = frame[names].isna().any(axis=1) & frame["reason"].isna()
     frame.loc[missing, "reason"] = UNDEFINED
     for name in names:
-        frame[name] = _whole_numbers(frame[name])
+        values = [row.get(name) for row in rows]
+        if all(value is None or type(value) is int for value in values):
+            frame[name] = pd.array(values, dtype="Int64")  # counts stay counts beside a missing one
     return Table(frame, caption, list(notes), formats, headers)
-
-
-def _whole_numbers(column: pd.Series) -> pd.Series:
-    """Counts stay counts where one of them is missing."""
-    present = [value for value in column if not pd.isna(value)]
-    if len(present) < len(column) and all(type(value) is int for value in present):
-        return column.astype("Int64")
-    return column
 
 
 def intervals(settings: Mapping[str, Any], more: str = "") -> str:

@@ -1,8 +1,8 @@
 """The node log as arrays: nodes in their trees, trees in their texts, texts in their prompts.
 
-A tree near the end of its text cannot be as deep as the others. Its nodes are in the published
-columns, as in the published protocol; the corrected columns use *whole* trees only, those whose
-deepest level lies inside the text. That rule looks at where a tree stands and never at what was
+Trees of a fixed shape are whole past the end of their text, as in the published protocol, and all
+of their nodes are in the published columns. The corrected columns use the trees whose deepest
+level lies inside the text (*whole* there), since past the end there is nothing to accept. That rule looks at where a tree stands and never at what was
 accepted, so it takes failures and successes alike.
 
 A draft that sees the full text predicts a position the same way from every tree: a node at depth
@@ -27,7 +27,7 @@ from draftscope.tree import schemas as _registered  # noqa: F401  the schemas no
 
 NODE_COLUMNS = (
     "prompt_id", "sample", "step", "node", "parent", "depth", "rank", "log_p", "log_q",
-    "target_entropy", "draft_entropy", "parent_accepted", "accepted",
+    "target_entropy", "draft_entropy", "offered", "parent_accepted", "accepted",
 )  # fmt: skip
 TREE_COLUMNS = ("prompt_id", "sample", "step", "nodes", "accepted", "emitted", "cut")
 VARIES = ("domain", "template")  # in the condition, between the files of a study
@@ -283,8 +283,9 @@ def _require_fit(tree, nodes, trees, prompts, domains) -> None:
 
     refuse(np.diff(trees["key"], prepend=-1) == 0, trees, "two trees at one position")
     refuse(tree < 0, nodes, "nodes without their tree")
-    count = np.bincount(tree, minlength=len(trees["step"]))
+    count = np.bincount(tree, nodes["offered"], len(trees["step"]))
     refuse(count != trees["nodes"], trees, "a tree has another number of nodes")
+    refuse(nodes["accepted"] & ~nodes["offered"], nodes, "an accepted node was not offered")
     place = np.arange(len(tree)) - np.searchsorted(tree, tree)
     refuse(nodes["node"] != place, nodes, "nodes of a tree are not numbered from 0")
     refuse(nodes["parent"] >= nodes["node"], nodes, "a node stands before its parent")

@@ -1,9 +1,10 @@
 """From the trees of a greedy text to the node log: which nodes greedy decoding accepts.
 
 A node is accepted when its parent is and its token is the text's, so the accepted path of a tree
-is read off the text. What was offered follows the rules of `draftscope.ends`: after an accepted
-end-of-text token nothing was, so the nodes of deeper levels are no part of the log; an
-end-of-text token that is the correction leaves the offer as it was.
+is read off the text. What was offered follows the rules of `draftscope.ends`: nothing beyond the
+budget, and after an accepted end-of-text token nothing; an end-of-text token that is the
+correction leaves the offer as it was. Nodes that were not offered are in the log when their trees
+were grown whole, and are never accepted: nothing of the text stands there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def node_log(
     log_p: np.ndarray,
     target_entropy: np.ndarray,
     cut: np.ndarray,
+    room: np.ndarray | None = None,
 ) -> tuple[Columns, Columns]:
     """Columns of the schemas `nodes` and `trees` for the trees of one greedy trajectory.
 
@@ -33,7 +35,9 @@ def node_log(
         trees: one for each of the trajectory's n generated positions, the first token that it
             drafts being that position's.
         log_p, target_entropy: of all nodes of all trees, one tree after another.
-        cut: [n] booleans, the tree was made smaller because context or budget ended.
+        cut: [n] booleans, there was less room for the tree than its shape is deep.
+        room: [n] levels that a loop would have offered at most; given for trees that were grown
+            beyond it, whose other nodes are kept too.
     """
     text = np.asarray(trajectory["token_ids"], np.int64)
     sizes = np.array([len(tree) for tree in trees], np.int64)
@@ -54,17 +58,18 @@ def node_log(
     run = np.bincount(step[accepted], minlength=len(trees))
     deepest = np.zeros(len(trees), np.int64)
     np.maximum.at(deepest, step, columns["depth"])
-    offered, run, emitted = outcomes(run, deepest)
-    kept = columns["depth"] <= offered[step]
+    offered, run, emitted = outcomes(run, deepest if room is None else np.minimum(deepest, room))
+    in_offer = columns["depth"] <= offered[step]
+    kept = in_offer if room is None else np.ones(len(step), bool)
     key = {name: trajectory[name] for name in ("prompt_id", "sample")}
     nodes = {"step": step, "node": node} | columns
-    nodes |= {"parent_accepted": parent_accepted, "accepted": accepted}
+    nodes |= {"offered": in_offer, "parent_accepted": parent_accepted, "accepted": accepted}
     return (
         key | {name: values[kept] for name, values in nodes.items()},
         key
         | {
             "step": np.arange(len(trees)),
-            "nodes": np.bincount(step[kept], minlength=len(trees)),
+            "nodes": np.bincount(step[in_offer], minlength=len(trees)),
             "offered_depth": offered,
             "accepted": run,
             "emitted": emitted,

@@ -23,6 +23,7 @@ NODES = register(
         field("log_q", REAL, "draft's log-probability given the path, T=1", "nats"),
         field("target_entropy", REAL, "entropy of the distribution log_p is from", "nats"),
         field("draft_entropy", REAL, "entropy of the distribution log_q is from", "nats"),
+        field("offered", FLAG, "a loop would offer it: not past the budget or an accepted end"),
         field("parent_accepted", FLAG, "greedy decoding accepts the parent; true below the root"),
         field("accepted", FLAG, "greedy decoding accepts the node: its path is the text"),
     ],
@@ -32,11 +33,11 @@ TREES = register(
     [
         *KEYS,
         STEP,
-        field("nodes", SHORT, "nodes offered, those of the node log", "nodes"),
+        field("nodes", SHORT, "nodes offered", "nodes"),
         field("offered_depth", SHORT, "depth of the deepest node offered", "tokens"),
         field("accepted", SHORT, "length of the accepted path", "tokens"),
         field("emitted", SHORT, "tokens emitted, with bonus or correction", "tokens"),
-        field("cut", FLAG, "made smaller because the context or the budget ended"),
+        field("cut", FLAG, "budget or context left less room than the shape is deep"),
         field("end", pa.string(), "continue, eos or budget"),
     ],
 )

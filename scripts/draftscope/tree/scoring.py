@@ -70,6 +70,7 @@ def score_trees(
     trajectories: Sequence[Mapping[str, Any]],
     shape: Shape,
     nodes: int = NODES,
+    past_end: bool = False,
 ) -> TreeScores:
     """Draft and score a tree at every generated position of greedy trajectories.
 
@@ -84,6 +85,9 @@ def score_trees(
         shape: of the trees. A tree is cut at the level where the budget of its trajectory or the
             context of a model ends.
         nodes: most nodes that are read at one time.
+        past_end: grow trees whole past the end of their text, as published; the nodes there are
+            marked as not offered. Which nodes a confidence tree holds depends on its room, so
+            those are cut all the same.
 
     Raises:
         UserError: a model cannot read trees (no full attention, or an attention implementation
@@ -105,15 +109,24 @@ def score_trees(
             check_trees(model)
         readers = TreeReader(target), TreeReader(draft)
         for trajectory in usable:
-            _add(scores, trajectory, *_trees(*readers, alignment, trajectory, shape, nodes))
+            room = depth_limits(trajectory, target, draft)
+            whole = past_end and shape.kind != "confidence"
+            limits = context_limits(trajectory, target, draft) if whole else room
+            found = _trees(*readers, alignment, trajectory, shape, nodes, limits)
+            _add(scores, trajectory, *found, room < shape.depth, room if whole else None)
             reporter.update(len(trajectory["token_ids"]))
     return scores
 
 
 def _add(
-    scores: TreeScores, trajectory: Mapping[str, Any], trees: list[Tree], cut, outlook: Outlook
+    scores: TreeScores,
+    trajectory: Mapping[str, Any],
+    trees: list[Tree],
+    outlook: Outlook,
+    cut: np.ndarray,
+    room: np.ndarray | None,
 ) -> None:
-    nodes, rows = node_log(trajectory, trees, outlook.log_p, outlook.entropy, cut)
+    nodes, rows = node_log(trajectory, trees, outlook.log_p, outlook.entropy, cut, room)
     scores.nodes.append(nodes)
     scores.trees.append(rows)
     scores.checks.append(
@@ -166,13 +179,22 @@ def depth_limits(
 ) -> np.ndarray:
     """Levels that a tree at each generated position may have, whatever its shape; int [tokens].
 
-    A path ends with the budget, or where the target's context does. The draft does not read the
-    last level, which may stand one beyond its context.
+    A path ends with the budget, or where a context does.
     """
     tokens = len(trajectory["token_ids"])
-    here = np.arange(tokens)
-    room = effective_budget(tokens, trajectory["budget"], trajectory["stop_reason"]) - here
-    prefixes = len(trajectory["prompt_token_ids"]) + here
+    budget = effective_budget(tokens, trajectory["budget"], trajectory["stop_reason"])
+    return np.minimum(budget - np.arange(tokens), context_limits(trajectory, target, draft))
+
+
+def context_limits(
+    trajectory: Mapping[str, Any], target: LoadedModel, draft: LoadedModel
+) -> np.ndarray:
+    """Levels for which the contexts have room at each generated position; int [tokens].
+
+    The draft does not read the last level, which may stand one beyond its context.
+    """
+    prefixes = len(trajectory["prompt_token_ids"]) + np.arange(len(trajectory["token_ids"]))
+    room = np.full(len(prefixes), np.iinfo(np.int64).max)
     for model, beyond in ((target, 0), (draft, 1)):
         if model.max_positions is not None:
             room = np.minimum(room, model.max_positions + beyond - prefixes)
@@ -186,14 +208,14 @@ def _trees(
     trajectory,
     shape: Shape,
     nodes: int,
-) -> tuple[list[Tree], np.ndarray, Outlook]:
-    """The trees of a trajectory, whether each was cut, and the target's outlook on all of them."""
+    limits: np.ndarray,
+) -> tuple[list[Tree], Outlook]:
+    """The trees of a trajectory, each of `limits` levels at most, and the target's outlook on them."""
     prompt, emitted = trajectory["prompt_token_ids"], trajectory["token_ids"]
     # The state at the last prompt token predicts generated position 0; the last token is not read.
     read = [*prompt, *emitted][:-1]
     first = len(prompt) - 1
     target_hidden, draft_hidden = (model.read_text(read)[first:] for model in (target, draft))
-    limits = depth_limits(trajectory, target.loaded, draft.loaded)
     chunk = max(1, nodes // max(1, shape.most_read))
     trees: list[Tree] = []
     outlooks: list[Outlook] = []
@@ -201,13 +223,13 @@ def _trees(
         steps = np.arange(start, min(start + chunk, len(emitted)))
         prefixes = steps + len(prompt)
         locate = _Locate(trajectory, start)
-        growths = [Growth(shape, int(limits[step])) for step in steps]
+        growths = [Growth(shape, min(int(limits[step]), shape.depth)) for step in steps]
         _grow(growths, draft, draft_hidden[steps], prefixes, alignment, locate)
         grown = [growth.tree() for growth in growths]
         outlooks.append(_outlook(grown, target, target_hidden[steps], prefixes, locate))
         trees += grown
     joined = Outlook(*(np.concatenate(column) for column in zip(*outlooks, strict=True)))
-    return trees, limits < shape.depth, joined
+    return trees, joined
 
 
 def _grow(
