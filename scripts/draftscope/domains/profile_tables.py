@@ -19,6 +19,9 @@ from draftscope.domains.schemas import ALL
 from draftscope.exhibits.captioned import Table
 
 
+NOTHING = 5e-4  # is shown as 0.000
+
+
 def depths(found: Statistics) -> Table:
     """Table IV: acceptance by depth, and how it changes from the first depth."""
     rows, tests = [], []
@@ -93,14 +96,16 @@ def _same_place(found: Statistics) -> list[str]:
     left = [abs(row["difference"]) for row in rows if row["difference"] is not None]
     if not left:
         return []
-    return [
-        (
-            "Compared with depth 1 at the same place of the text, in the tree that starts there, the "
-            f"corrected acceptance changes by at most {max(left):.3f} in any domain. A draft that "
-            "sees the whole text is as good at any depth of an accepted path; what rises from depth "
-            "to depth is how easy the stretches of text are in which paths get so deep."
+    note = (
+        "Compared with depth 1 at the same place of the text, in the tree that starts there, the "
+        f"corrected acceptance changes by at most {max(left):.3f} in any domain."
+    )
+    if max(left) < NOTHING:
+        note += (
+            " A draft that sees the whole text is as good at any depth of an accepted path; what "
+            "changes is how easy the stretches of text are in which paths get so deep."
         )
-    ]
+    return [note]
 
 
 def _at_first_depth(depth: int, reason: str | None) -> str | None:

@@ -8,6 +8,8 @@ from draftscope.domains.layout import P, nothing, table
 from draftscope.domains.lookup import Row
 from draftscope.exhibits.captioned import Table
 
+EXACT = "summed over all draws: nothing left to chance"
+
 
 def equivalence(rows: Sequence[Row]) -> Table:
     """Sampled trees against the target's own law, with the controls that have to fail."""
@@ -24,7 +26,7 @@ def equivalence(rows: Sequence[Row]) -> Table:
             "rejected": "yes" if row["rejected"] else "no",
             "detectable": row["detectable"],
             "total_variation": row["total_variation"],
-            "reason": row["reason"],
+            "reason": row["reason"] or (EXACT if row["statistic"] is None else None),
         }
         for row in rows
     ]
