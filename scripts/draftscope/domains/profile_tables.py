@@ -18,7 +18,6 @@ from draftscope.domains.lookup import Statistics, number, reasons
 from draftscope.domains.schemas import ALL
 from draftscope.exhibits.captioned import Table
 
-
 NOTHING = 5e-4  # is shown as 0.000
 
 
