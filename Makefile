@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless bench example test test-slow test-cluster lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains bench example test test-slow test-cluster lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,10 @@ doctor: environment  ## what would stop an experiment, before its first job (EXP
 lossless: environment  ## the lossless study: live decoding, timed (half an hour on two idle cores)
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- lossless
+
+domains: gptq  ## the domains study: token trees on a 4-bit target
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- domains
 
 BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
 BENCH_PROMPTS := results/laptop/prompts/math/0000.parquet

@@ -52,6 +52,9 @@ def main() -> None:
     conditions = {}
     for row, timings, rounds in zip(named, arguments.timings, arguments.rounds, strict=True):
         conditions[timings] = records.condition(timings)
+        records.require_same_condition(
+            {timings: conditions[timings], rounds: records.condition(rounds)}
+        )
         for key in ("domain", "mode"):
             if conditions[timings][key] != row[key]:
                 raise UserError(

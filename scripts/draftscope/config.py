@@ -165,7 +165,8 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
             together = {use.pair: live.pairs[use.pair]}
             registry.refuse_llama_cpp(together, models, ("target", "draft"), "decode in batches")
     registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
-    calibration = registry.calibration_domains(models, rows["domains"])
+    evaluated = {**domains, **live.domains, **trees.domains}
+    calibration = registry.calibration_domains(models, rows["domains"], evaluated)
     _check_references(settings, pairs, modes, names, rows["models"])
     return Resolved(settings, models, pairs, domains, modes, live, trees, calibration)
 

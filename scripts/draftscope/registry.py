@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -303,16 +304,19 @@ def refuse_llama_cpp(
 
 
 def calibration_domains(
-    models: dict[str, dict[str, Any]], rows: dict[str, dict]
+    models: dict[str, dict[str, Any]],
+    rows: dict[str, dict],
+    evaluated: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     """The domains whose training prompts models are quantized on, with enough prompts each.
 
     Args:
         models: as `models_of` returns them.
-        rows: the registry of domains.
+        rows, evaluated: the registry of domains, and those of them that are measured.
 
     Raises:
-        UserError: an unknown domain, or one with fewer training prompts than are asked for.
+        UserError: an unknown domain, one with fewer training prompts than are asked for, or one
+            whose training prompts are evaluation prompts of a domain with the same source.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, model in models.items():
@@ -326,4 +330,11 @@ def calibration_domains(
                 collecting.check(row, calibration.share(domain))
             except UserError as error:
                 raise UserError(f"model {name!r}: {error}") from None
+            for other, measured in evaluated.items():
+                if collecting.shares_prompts(found[domain], measured):
+                    raise UserError(
+                        f"model {name!r} would be quantized on prompts it is measured on: training "
+                        f"rows {found[domain]['training']} of domain {domain!r} are evaluation rows "
+                        f"{measured['evaluation']} of domain {other!r}, which has the same source"
+                    )
     return found

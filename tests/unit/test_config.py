@@ -7,7 +7,7 @@ import pytest
 import yaml
 from draftscope import config, registry
 from draftscope.errors import UserError
-from draftscope.strict import Strict
+from draftscope.strict import Strict, load_yaml
 from experiments import LAPTOP, PAPER, ROOT, merged, registries
 
 
@@ -278,3 +278,20 @@ def test_only_greedy_texts_can_be_asked_where_they_part():
     block = load().settings.lossless.divergence.model_dump() | {"mode": "sample"}
     text = message(studies=["lossless"], lossless={"divergence": block})
     assert "lossless.divergence.mode 'sample' samples" in text
+
+
+def test_a_model_is_not_quantized_on_what_another_domain_measures(tmp_path):
+    """Ranges of one row cannot overlap; those of two rows with one source must not either."""
+    rows = load_yaml(ROOT / "config/domains.yaml")
+    rows["leaking"] = rows["math"] | {"evaluation": [5000, 6000], "training": [10, 40]}
+    (tmp_path / "domains.yaml").write_text(yaml.safe_dump(rows))
+    models = load_yaml(ROOT / "config/models.yaml")
+    models["smollm2-135m-gptq"]["calibration"] = {"domains": ["leaking"], "texts": 8, "tokens": 64}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump(models))
+    kinds = {kind: [str(ROOT / f"config/{kind}.yaml")] for kind in ("pairs", "modes")}
+    kinds |= {kind: [str(tmp_path / f"{kind}.yaml")] for kind in ("domains", "models")}
+    said = message(registries=kinds)
+    assert "would be quantized on prompts it is measured on" in said and "'leaking'" in said
+    rows["leaking"]["training"] = [7000, 7100]
+    (tmp_path / "domains.yaml").write_text(yaml.safe_dump(rows))
+    load(registries=kinds)

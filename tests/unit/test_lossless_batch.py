@@ -72,7 +72,7 @@ def test_the_median_of_repeats_counts_and_one_batch_has_no_interval():
     assert calm["tokens_per_second"] == disturbed["tokens_per_second"]
     single = batch_speed.batch_rows(times(sizes=(8,)), NAMES, SETTINGS)[1]
     assert single["speedup"] == pytest.approx(1) and single["speedup_lower"] is None
-    assert single["reason"] == "one batch: no interval"
+    assert single["reason"] == "fewer than 4 batches: no interval"
     short = batch_speed.batch_rows(times(passes=1).assign(passes=1), NAMES, SETTINGS)[0]
     assert short["verify_ratio"] is None and short["reason"] == "no text has a second round"
 

@@ -26,7 +26,7 @@ def studied(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Proj
 
 
 def test_the_study_generates_only_the_text_that_is_not_there(finished):
-    jobs = finished.plan("domains")
+    jobs = finished.plan("--", "domains")
     assert jobs["collect_prompts"] == 2 and jobs["generate"] == 2
     assert jobs["tree_nodes"] == 4
     assert not {"score", "find_loops", "replay_rounds"} & jobs.keys()

@@ -82,6 +82,15 @@ def _resolved(path: Path, row: Mapping[str, Any]) -> tuple[Path, str, int | None
             f"{path} is of kind {record['kind']}, the registry says {row['kind']}: it will be "
             "resolved again"
         )
+    changed = [key for key in row if key in record and record[key] != row[key] and key != "base"]
+    if row.get("revision", record.get("asked_revision")) != record.get("asked_revision"):
+        changed.append("revision")
+    changed = [key for key in changed if key != "revision" or "asked_revision" in record]
+    if changed:
+        raise UserError(
+            f"{path} was resolved with another {', '.join(changed)} than the registry has; it will "
+            "be resolved again, which this could not look at: delete it and ask again"
+        )
     folder = folder_of(record)
     checkpoint.check(folder, record["name"])
     return folder, f"resolved at {record['revision']}", _size(folder)

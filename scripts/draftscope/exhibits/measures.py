@@ -69,6 +69,10 @@ def measure(configurations: Sequence[Mapping[str, str]], paths: Sequence[str | P
     rows: list[dict[str, Any]] = []
     for named, path in zip(configurations, paths, strict=True):
         rounds = records.read(path, "rounds")
+        condition = records.condition(rounds)
+        for key in ("domain", "mode"):
+            if condition.get(key, named[key]) != named[key]:
+                raise UserError(f"{path} holds {key} {condition[key]!r}, not {named[key]!r}")
         if not rounds.num_rows:  # every prompt was skipped
             continue
         for (rule, length), found in grouped_metrics(rounds, ("rule", "draft_length")).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 
 from draftscope.errors import UserError
 from draftscope.live.batched_cache import Layout, ragged_cache
-from draftscope.live.probe import tolerance
+from draftscope.live.probe import DAMAGED, tolerance
 from draftscope.logits import logits_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class BatchedModel:
         if "position_ids" not in inspect.signature(self._body.forward).parameters:
             raise UserError(f"{refusal}{type(model).__name__} takes no position ids")
         error = ragged_probe(self, model)
+        if math.isnan(error):
+            raise UserError(f"the logits of model {loaded.name} are NaN; {DAMAGED}")
         if not error <= tolerance(model.dtype):
             raise UserError(
                 f"{refusal}its logits are then off by {error:.2g} standard deviations "

@@ -249,10 +249,13 @@ def clock(device: torch.device) -> Callable[[], float]:
     """A clock that waits for the device before it is read."""
     if device.type == "cpu":
         return time.perf_counter
-    synchronize = torch.cuda.synchronize if device.type == "cuda" else torch.mps.synchronize
+    everywhere = torch.cuda.device_count() if device.type == "cuda" else 0
 
     def read() -> float:
-        synchronize()
+        for index in range(everywhere):  # the draft may be on another one
+            torch.cuda.synchronize(index)
+        if device.type == "mps":
+            torch.mps.synchronize()
         return time.perf_counter()
 
     return read

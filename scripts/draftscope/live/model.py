@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from draftscope.errors import UserError
 from draftscope.live.cache import BLOCK, rollback_cache
 from draftscope.live.lean import lean_decoder
-from draftscope.live.probe import probe, tolerance
+from draftscope.live.probe import DAMAGED, probe, tolerance
 from draftscope.logits import logits_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class CachedModel:
         self._positions = torch.zeros(1, 0, dtype=torch.long, device=self.device)
         self._masks: dict[int, Tensor] = {}
         error = probe(self, model)
+        if math.isnan(error):
+            raise UserError(f"the logits of model {loaded.name} are NaN; {DAMAGED}")
         if not error <= tolerance(model.dtype):
             raise UserError(
                 f"model {loaded.name} cannot decode speculatively: with a cache that steps back "

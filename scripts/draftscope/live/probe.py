@@ -10,6 +10,8 @@ import torch
 # model 1e-5 in float32 and .17 in bfloat16, for any way of splitting the same text.
 EXACT, HALF = 1e-3, 0.5
 
+DAMAGED = "its weights are damaged, or overflow in this data type"
+
 
 def tolerance(dtype: torch.dtype) -> float:
     """The largest `probe` that is rounding in this data type."""

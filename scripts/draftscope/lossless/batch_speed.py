@@ -73,6 +73,8 @@ def batch_rows(
             "texts": int(plain["prompts"].sum() + drafted["prompts"].sum()),
             "method": gain.method,
         }
+        if len(drafted) < FEWEST:
+            row |= {name: None for name in row if name.endswith(("_lower", "_upper"))}
         rows.append(row | {"reason": _reason(row, gain.reason)})
     return rows
 
@@ -88,9 +90,12 @@ def _pass(part: pd.DataFrame) -> float | None:
     return float(part["later_verify_seconds"].sum()) / later if later else None
 
 
+FEWEST = 4  # an interval from fewer batches says nothing
+
+
 def _reason(row: Mapping[str, Any], interval: str | None) -> str | None:
-    if row["batches"] < 2:
-        return "one batch: no interval"
+    if row["batches"] < FEWEST:
+        return f"fewer than {FEWEST} batches: no interval"
     if row["verify_ratio"] is None:
         return "no text has a second round"
     return interval.replace("prompts", "batches") if interval else None

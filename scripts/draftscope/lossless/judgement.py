@@ -30,7 +30,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a test; `detectable` is the total variation that it finds with power .9."""
+    """Result of a test.
+
+    `detectable` is the total variation between the cells of the test that it finds with power
+    .9; rare tokens share a cell, and what moves among them is not seen.
+    """
 
     test: str
     statistic: float | None = None
@@ -67,7 +71,7 @@ def row(subject: Subject, outcome: Outcome, level: float) -> dict[str, Any]:
 
 
 def detectable(freedom: int, observations: float, level: float) -> float:
-    """Every law at least so far off, in total variation, is found with power .9.
+    """Every law whose cells are at least so far off, in total variation, is found with power .9.
 
     The noncentrality L that reaches the power is a chi-square distance of sqrt(L / n), and the
     total variation is at most half of that (Cauchy-Schwarz).

@@ -44,8 +44,10 @@ def equivalence(frame: pd.DataFrame) -> Table:
     notes = [
         f"A p-value below {', '.join(f'{level:g}' for level in levels)} rejects.",
         (
-            "Detectable: the total variation from the target's law that the test finds with "
-            "probability .9. A pass says no more than that."
+            "Detectable: the total variation between the cells of the test, of which rare tokens "
+            "share one, that it finds with probability .9. A pass says no more than that: a fault "
+            "that moves probability among rare tokens alone is not seen, and pooled counts see the "
+            "frequency of tokens and not their law given the text."
         ),
         "Controls are rules that are wrong on purpose, each caught when one of its tests rejects.",
         f"Controls that no test caught: {missed}. Correct decoders that a test rejected: {rejected}.",

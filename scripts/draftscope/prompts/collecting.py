@@ -113,6 +113,23 @@ def source_module(settings: Mapping[str, Any]) -> Any:
     return module
 
 
+def shares_prompts(training: Mapping[str, Any], evaluated: Mapping[str, Any]) -> bool:
+    """Whether training rows of one domain are evaluation rows of another with the same items.
+
+    Args:
+        training, evaluated: rows of the registry of domains.
+    """
+    items = [{key: row.get(key) for key in ("source", *_ITEMS)} for row in (training, evaluated)]
+    if items[0] != items[1] or not training.get("training"):
+        return False
+    (first, last), (start, stop) = training["training"], evaluated["evaluation"]
+    return first < stop and start < last
+
+
+# What decides which items a source has, whatever is asked of them.
+_ITEMS = ("tasks", "seed", "options", "file", "repository")
+
+
 def split_range(settings: Mapping[str, Any], split: str) -> tuple[int, int]:
     """Rows [first, last) of the source that a split may use.
 

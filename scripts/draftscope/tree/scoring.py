@@ -1,10 +1,9 @@
 """Score token trees along trajectories: a tree at every generated position, teacher-forced.
 
-The greedy text is known, so all of its trees are drafted and scored together. The text is read
-once by each model. The draft then reads the nodes of many trees level by level, as far down as
-there are children to propose; the target reads the nodes that have children in one pass. Each
-node sees the text before its tree, its ancestors and itself, so its distribution is that of its
-path read alone. Last, each tree's greedy path is read off the text.
+The greedy text is known, so all of its trees are drafted and scored together. Each model reads the
+text once. The draft then reads the nodes of many trees level by level, the target those that have
+children in one pass. A node sees the text before its tree, its ancestors and itself, so its
+distribution is that of its path read alone. Each tree's greedy path is read off the text.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def score_trees(
 ) -> TreeScores:
     """Draft and score a tree at every generated position of greedy trajectories.
 
-    Each trajectory is a pass of its own, so the numbers depend on no other trajectory.
+    Each trajectory is a pass of its own: its numbers depend on no other.
 
     Args:
         alignment: of the draft's vocabulary to the target's (`models.vocabulary.align`). Ids that
@@ -148,8 +147,7 @@ def beginnings(
 
     Args:
         trajectories: rows of the schema `trajectories`, in the order of the prompts.
-        prompts: how many prompts, at most.
-        tokens: budget of the shorter texts.
+        prompts, tokens: how many prompts at most, and the budget of the shorter texts.
 
     Raises:
         UserError: a text had a smaller budget.
