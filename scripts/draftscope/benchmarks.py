@@ -157,8 +157,9 @@ def replay_against_assisted(
 ) -> Comparison:
     """Every draft and draft length measured by generate, score and replay, or each run live.
 
-    The assisted side takes minutes, so each side runs once, after one short text of both that
-    warms up.
+    The assisted side takes minutes, so it runs once, after one short text of both that warms up.
+    Ours runs before it, after it and between any two of its drafts, and the median counts: a machine
+    that is busy for a moment would otherwise meet one side alone.
     """
 
     def ours(some: Prompts, most: int) -> list[dict[str, Any]]:
@@ -173,26 +174,31 @@ def replay_against_assisted(
             for row in scored
         ]
 
-    def theirs(some: Prompts, most: int) -> None:
-        for draft, _ in drafts:
-            for gamma in draft_lengths:
-                for _, prompt in some:
-                    assisted(target, draft, prompt.token_ids, gamma, most)
+    def theirs(draft: LoadedModel, some: Prompts, most: int) -> None:
+        for gamma in draft_lengths:
+            for _, prompt in some:
+                assisted(target, draft, prompt.token_ids, gamma, most)
 
     ours(prompts[:1], 4)
-    theirs(prompts[:1], 4)
-    start = time.perf_counter()
-    replayed = ours(prompts, budget)
-    middle = time.perf_counter()
-    theirs(prompts, budget)
-    end = time.perf_counter()
+    for draft, _ in drafts:
+        theirs(draft, prompts[:1], 4)
+    spent, seconds = [], 0.0
+    for draft in (*(draft for draft, _ in drafts), None):
+        start = time.perf_counter()
+        replayed = ours(prompts, budget)
+        middle = time.perf_counter()
+        spent.append(middle - start)
+        if draft is not None:
+            theirs(draft, prompts, budget)
+            seconds += time.perf_counter() - middle
     tokens = sum(replay.tokens for replay in replayed) // len(drafts)
     return Comparison(
-        [middle - start],
-        [end - middle],
+        [statistics.median(spent)],
+        [seconds],
         f"{len(drafts)} drafts x {len(draft_lengths)} draft lengths "
         f"({', '.join(map(str, draft_lengths))}), {len(prompts)} prompts, {tokens} tokens; "
-        f"{middle - start:.1f} s against {end - middle:.1f} s",
+        f"{statistics.median(spent):.1f} s (median of {len(spent)} runs, "
+        f"{min(spent):.1f} to {max(spent):.1f}) against {seconds:.1f} s",
     )
 
 

@@ -76,7 +76,8 @@ def test_a_shard_becomes_nodes_and_trees_with_their_condition(monkeypatch, folde
     trees = records.read(tmp_path / "trees.parquet", "trees", ["p0", "p1"])
     assert trees.column("step").to_pylist() == 2 * list(range(5))
     assert trees.column("nodes").to_pylist() == 2 * [8, 8, 8, 6, 2]
-    assert nodes.num_rows == 64
+    assert nodes.num_rows == 80  # whole trees, of which a loop would offer those counted above
+    assert sum(nodes.column("offered").to_pylist()) == 64
     for path in ("nodes.parquet", "trees.parquet"):
         condition = records.condition(tmp_path / path)
         assert condition["target"] == "target"

@@ -80,7 +80,7 @@ def rates(found: Statistics) -> Table:
                 "temperature 1: as published over the nodes, most of which hang below drafts that "
                 "were rejected; corrected over the positions of the text itself."
             ),
-            f"Trees cut by the end of the budget or the context: {cut or 'none'}.",
+            f"Trees that reach past the end of the budget or the context: {cut or 'none'}.",
             intervals(found.settings),
         ],
     )
