@@ -12,6 +12,7 @@ from draftscope.exhibits.figures import Series, series, where
 
 PHASES = ("draft", "verify", "sample", "other")
 HATCHES = ("", "///", "...", "xxx")
+ROW = 4  # panels side by side
 
 
 def _configurations(frame: pd.DataFrame, fewest: int = 1) -> list[tuple[str, str]]:
@@ -22,10 +23,15 @@ def _configurations(frame: pd.DataFrame, fewest: int = 1) -> list[tuple[str, str
 
 
 def _panels(count: int, width: float = 3.3, height: float = 3.0):
+    """Axes for so many panels, `ROW` in a row; the places that are left stay empty."""
+    across = min(max(count, 1), ROW)
+    down = -(-max(count, 1) // across)
     figure, axes = plt.subplots(
-        1, max(count, 1), figsize=(width * max(count, 1) + 0.6, height), squeeze=False
+        down, across, figsize=(width * across + 0.6, height * down), squeeze=False
     )
-    return figure, axes[0]
+    for axis in axes.flat[max(count, 1) :]:
+        axis.set_axis_off()
+    return figure, axes.flat[: max(count, 1)]
 
 
 def speed(frame: pd.DataFrame, confidence: float) -> plt.Figure:
@@ -65,7 +71,8 @@ def speed(frame: pd.DataFrame, confidence: float) -> plt.Figure:
         axis.set_xticks(own["draft_length"])
         axis.set_ylim(bottom=0)
         axis.grid(axis="y")
-    axes[0].set_ylabel("Speedup over plain decoding")
+    for axis in axes[::ROW]:
+        axis.set_ylabel("Speedup over plain decoding")
     _legend(figure, axes)
     prompts = int(frame["prompts"].max()) if len(frame) else 0
     figures.caption(
@@ -155,7 +162,8 @@ def phases(frame: pd.DataFrame) -> plt.Figure:
         axis.set_xticks(range(len(lengths)), [str(length) for length in lengths])
         axis.set_title(f"{pair}\n{mode}", loc="left")
         axis.set_xlabel("Draft length K (0: plain)")
-    axes[0].set_ylabel("Milliseconds a token")
+    for axis in axes[::ROW]:
+        axis.set_ylabel("Milliseconds a token")
     _legend(figure, axes)
     figures.caption(
         figure,
@@ -231,7 +239,8 @@ def round_lengths(frame: pd.DataFrame, draft_length: int) -> plt.Figure:
         axis.set_title(f"{row['pair']}\n{row['mode']}", loc="left")
         axis.set_xlabel("Accepted tokens")
         axis.set_xticks(range(draft_length + 1))
-    axes[0].set_ylabel("Rounds")
+    for axis in axes[::ROW]:
+        axis.set_ylabel("Rounds")
     _legend(figure, axes)
     figures.caption(
         figure,
