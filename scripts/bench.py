@@ -33,10 +33,14 @@ def main() -> None:
     parser.add_argument("--prompts", required=True, help="Parquet of schema prompts")
     parser.add_argument("--output", required=True, help="JSON to write")
     parser.add_argument("--only", nargs="+", choices=list(BOUNDS), default=list(BOUNDS))
-    parser.add_argument("--count", type=int, default=8, help="prompts of the replay comparison")
+    parser.add_argument("--count", type=int, default=8, help="prompts of the scoring comparison")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each text")
+    # Scoring reads each prompt once a model, replay never again: long texts are what it is for.
     parser.add_argument(
-        "--replay-tokens", type=int, default=128, help="tokens of a text of the replay comparison"
+        "--replay-count", type=int, default=4, help="prompts of the replay comparison"
+    )
+    parser.add_argument(
+        "--replay-tokens", type=int, default=256, help="tokens of a text of the replay comparison"
     )
     parser.add_argument("--draft-lengths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--draft-length", type=int, default=5, help="of the live comparisons")
@@ -90,7 +94,8 @@ def main() -> None:
             arguments.tokens, arguments.repeats,
         ),
         "replay_vs_assisted": lambda: benchmarks.replay_against_assisted(
-            target, pairs, prompts, arguments.draft_lengths, arguments.replay_tokens, len(prompts)
+            target, pairs, prompts[: arguments.replay_count], arguments.draft_lengths,
+            arguments.replay_tokens, arguments.replay_count,
         ),
     }  # fmt: skip
     found = []
