@@ -38,7 +38,7 @@ def main() -> None:
         raise UserError(
             f"Slurm still holds jobs of this folder ({', '.join(jobs)}): if a run is alive on "
             f"another machine, wait for it; if not, `scancel {' '.join(jobs)}` and try again, or "
-            "let them end beside the next run after `snakemake --unlock`: they write the same"
+            "let them end beside the next run after `snakemake --unlock`"
         )
     for lock in locks:
         lock.unlink(missing_ok=True)
@@ -56,7 +56,11 @@ def slurm_jobs_of(folder: Path) -> list[str]:
         log.warning("Slurm does not answer, so that jobs of a killed run cannot be seen: %s", error)
         return []
     lines = (line.strip().split("|", 1) for line in answer.stdout.splitlines() if "|" in line)
-    return [job for job, where in lines if Path(where) == folder]
+    return sorted((job for job, where in lines if Path(where) == folder), key=_job_number)
+
+
+def _job_number(job: str) -> int:
+    return int(job.split("_")[0])  # a job of an array is number_index
 
 
 def runs_in(folder: Path) -> list[int]:
@@ -68,10 +72,9 @@ def runs_in(folder: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            words = process.cmdline()
-            line = " ".join(words)
+            line = " ".join(process.cmdline())
             other = process.pid in ours or "snakemake" not in line or "python" not in line
-            if not other and "--nolock" not in words and Path(process.cwd()) == folder:
+            if not other and "--nolock" not in line and Path(process.cwd()) == folder:
                 found.append(process.pid)
         except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
             continue

@@ -1,10 +1,12 @@
 """The lock of a killed run: removed, unless something may still be alive in the folder."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/clear_stale_lock.py"
@@ -56,10 +58,13 @@ def test_case_64_a_slurm_that_does_not_answer_is_said_and_is_no_obstacle(clear):
 
 def test_case_64_the_snakemake_inside_a_job_is_no_run(clear, tmp_path):
     program = ["-c", "import time; print(flush=True); time.sleep(60)", "snakemake"]
-    job = [sys.executable, *program, "--nolock"]
-    for command, expected in (([sys.executable, *program], True), (job, False)):
+    run = [sys.executable, *program]
+    job = ["sh", "-c", f"{shlex.join([*run, '--nolock'])}; true"]
+    for command, expected in ((run, True), (job, False)):
         with subprocess.Popen(command, cwd=tmp_path / "a run", stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             done, locked = clear("true")
+            for child in psutil.Process(process.pid).children():
+                child.kill()
             process.kill()
         assert locked == expected, done.stderr

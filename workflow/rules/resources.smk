@@ -7,7 +7,8 @@ def requests(stage, models, samples=lambda wildcards: 1):
     """For `resources:` of a rule that loads models.
 
     `models` names those that the job holds, `samples` how many texts of each prompt it makes or
-    reads; both take the wildcards. Memory and time grow with the attempt.
+    reads; both take the wildcards. Memory grows with the attempt; time does not, since a job that
+    asks for more than its partition allows waits in the queue for ever.
     """
 
     def gpu(wildcards):
@@ -16,9 +17,8 @@ def requests(stage, models, samples=lambda wildcards: 1):
     def mem_mb(wildcards, attempt):
         return attempt * stage.asks("memory_mb", models(wildcards))
 
-    def runtime(wildcards, attempt):
-        once = stage.asks("runtime_minutes", models(wildcards))
-        return attempt * samples(wildcards) * once
+    def runtime(wildcards):
+        return samples(wildcards) * stage.asks("runtime_minutes", models(wildcards))
 
     return {"gpu": gpu, "mem_mb": mem_mb, "runtime": runtime}
 

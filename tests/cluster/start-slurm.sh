@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# A real Slurm of one node, for tests: munged, slurmctld and slurmd, with devices that pass for GPUs.
+#
+#   start-slurm.sh start FOLDER       install Debian's packages if they are missing, configure, start
+#   start-slurm.sh stop FOLDER        stop the daemons that this script started there
+#   start-slurm.sh node-down FOLDER   take the node away: slurmd and all that runs on it
+#   start-slurm.sh node-up FOLDER     bring it back
+#
+# Needs root and apt. Everything lies in FOLDER, but for one link: /etc/slurm/slurm.conf, because the
+# jobs that Snakemake submits drop SLURM_CONF from their environment. Only processes named by a pid
+# file of FOLDER, or started by them, are ended. Memory and GPUs are counted, not fenced.
+set -euo pipefail
+
+action=${1:?start, stop, node-down or node-up}
+folder=$(realpath -m "${2:?a folder}")
+config=$folder/slurm.conf
+system_config=/etc/slurm/slurm.conf
+host=$(hostname -s)
+gpus=8
+export SLURM_CONF=$config
+
+fail() {
+    echo "error: $1" >&2
+    exit 1
+}
+
+running() { # NAME: true if the daemon of this folder is alive
+    local file=$folder/run/$1.pid
+    [ -s "$file" ] && kill -0 "$(<"$file")" 2>/dev/null
+}
+
+await() { # SECONDS COMMAND...: until it succeeds
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.1
+    done
+}
+
+install_packages() {
+    type slurmctld slurmd munged >/dev/null 2>&1 && return
+    command -v apt-get >/dev/null || fail "Slurm is not installed and there is no apt-get"
+    # A policy that refuses keeps the packages from starting daemons of their own.
+    local policy=/usr/sbin/policy-rc.d ours=
+    if [ ! -e $policy ]; then
+        ours=1
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+    fi
+    local status=0
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        --no-install-recommends slurm-wlm munge; } >"$folder/log/apt.log" 2>&1 || status=$?
+    [ -z "$ours" ] || rm -f $policy
+    [ $status = 0 ] || fail "apt-get could not install slurm-wlm; see $folder/log/apt.log"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+write_config() {
+    # A job whose node vanished is started anew once its credential has run out: cred_expire is short.
+    cat >"$config" <<CONFIG
+ClusterName=draftscope
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$(free_port)
+SlurmdPort=$(free_port)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$folder/run/munge.socket,cred_expire=5
+CredType=cred/munge
+SlurmctldPidFile=$folder/run/slurmctld.pid
+SlurmdPidFile=$folder/run/slurmd.pid
+SlurmctldLogFile=$folder/log/slurmctld.log
+SlurmdLogFile=$folder/log/slurmd.log
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/spool
+SlurmdParameters=config_overrides
+SlurmdTimeout=60
+ReturnToService=2
+KillWait=2
+MinJobAge=600
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+GresTypes=gpu
+NodeName=$host NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 Gres=gpu:$gpus State=UNKNOWN
+PartitionName=main Nodes=$host Default=YES MaxTime=01:00:00 State=UP
+CONFIG
+    # Slurm counts a GPU only where there is a character device, and numbers CUDA_VISIBLE_DEVICES by
+    # the digit in its name; these are the null device under another name.
+    local i
+    for ((i = 0; i < gpus; i++)); do
+        [ -c "$folder/gpu$i" ] || mknod "$folder/gpu$i" c 1 3
+    done
+    echo "NodeName=$host Name=gpu File=$folder/gpu[0-$((gpus - 1))] Flags=nvidia_gpu_env" \
+        >"$folder/gres.conf"
+}
+
+node_is_up() {
+    local state
+    state=$(sinfo --noheader --Node --format=%t 2>/dev/null) || return 1
+    case $state in
+        idle | mix | alloc) return 0 ;;
+        # What an earlier run left: the node is back, but not yet trusted.
+        down* | drain* | inval*) scontrol update "nodename=$host" state=resume 2>/dev/null || true ;;
+    esac
+    return 1
+}
+
+start() {
+    [ "$(id -u)" = 0 ] || fail "starting Slurm needs root"
+    mkdir -p "$folder"/{run,log,state,spool}
+    chmod 755 "$folder" "$folder/run" "$folder/log"
+    install_packages
+    if [ -e $system_config ] && [ "$(readlink $system_config)" != "$config" ]; then
+        fail "$system_config exists: this machine has a Slurm already"
+    fi
+    # The link of a folder that is gone is replaced.
+    ln -sfn "$config" $system_config
+    running slurmctld || write_config
+    if ! running munged; then
+        [ -s "$folder/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$folder/munge.key")
+        munged --force --key-file="$folder/munge.key" --socket="$folder/run/munge.socket" \
+            --pid-file="$folder/run/munged.pid" --log-file="$folder/log/munged.log" \
+            --seed-file="$folder/state/munge.seed"
+    fi
+    running slurmctld || slurmctld
+    running slurmd || slurmd
+    await 30 node_is_up || fail "the node does not come up; see $folder/log"
+}
+
+end() { # NAME: stop one daemon and wait for its end
+    running "$1" || return 0
+    local pid
+    pid=$(<"$folder/run/$1.pid")
+    kill "$pid"
+    await 10 eval "! kill -0 $pid 2>/dev/null" || kill -9 "$pid"
+}
+
+# Jobs run under a slurmstepd that outlives slurmd; ours work in the folder of our logs.
+steps() {
+    local process
+    for process in /proc/[0-9]*; do
+        if [ "$(cat "$process/comm" 2>/dev/null)" = slurmstepd ] &&
+            [ "$(readlink "$process/cwd" 2>/dev/null)" = "$folder/log" ]; then
+            echo "${process#/proc/}"
+        fi
+    done
+}
+
+with_descendants() { # PIDS...
+    local pid
+    for pid; do
+        # shellcheck disable=SC2046
+        with_descendants $(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+        echo "$pid"
+    done
+}
+
+node_down() {
+    running slurmd && kill -9 "$(<"$folder/run/slurmd.pid")"
+    # shellcheck disable=SC2046
+    kill -9 $(with_descendants $(steps)) 2>/dev/null || true
+}
+
+stop() {
+    running slurmctld && scancel --user=root 2>/dev/null || true
+    end slurmd
+    end slurmctld
+    end munged
+    if [ "$(readlink $system_config)" = "$config" ]; then rm -f $system_config; fi
+}
+
+case $action in
+    start) start ;;
+    stop) stop ;;
+    node-down) node_down ;;
+    node-up) slurmd && await 30 node_is_up ;;
+    *) fail "unknown action $action" ;;
+esac
