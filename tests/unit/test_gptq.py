@@ -179,7 +179,7 @@ def test_calibration_needs_a_domain_with_enough_training_prompts(domains, messag
     source = {"source": "jsonl", "file": "p.jsonl", "evaluation": [0, 8]}
     rows = {name: source | more for name, more in domains.items()}
     with pytest.raises(UserError, match=message):
-        registry.calibration_domains(selected(), rows)
+        registry.calibration_domains(selected(), rows, {})
 
 
 def test_case_57_quantizing_without_the_package_names_it(base, tmp_path, monkeypatch):
