@@ -40,6 +40,10 @@ class Slurm:
         """All that Slurm knows of a job."""
         return ask("scontrol", "show", "job", job)
 
+    def memory(self, job: str) -> str:
+        """What a job asked for."""
+        return ask("squeue", "--noheader", "--states=all", "--format=%m", f"--jobs={job}").strip()
+
     def held(self, project: Project, count: int) -> dict[str, str]:
         """The running jobs, once `count` of them have come as far as to be held up."""
         until(lambda: len(list(project.folder.glob("hold.*"))) >= count)

@@ -34,12 +34,16 @@ def test_a_run_survives_scancel_and_gives_the_tables_of_a_local_run(slurm, proje
     shutil.rmtree(project.folder / "results")
     shutil.rmtree(project.folder / ".snakemake")
     process = submit(*PROFILE)
-    cancelled = min(slurm.held(project, 4), key=int)
+    held = slurm.held(project, 4)
+    cancelled = min(held, key=int)
     assert re.search(r"gres[:/]gpu[:=]1\b", slurm.describe(cancelled))
     subprocess.run(["scancel", cancelled], check=True)
     release(project)
     printed = finish(project, process, 300)
     assert f"SLURM-job '{cancelled}' failed, SLURM status is: 'CANCELLED'" in printed
+    done = slurm.jobs("COMPLETED").items()
+    (again,) = (job for job, what in done if what == held[cancelled])
+    assert [slurm.memory(job) for job in (cancelled, again)] == ["4000M", "8000M"]
     assert project.tables() == local.tables()
     assert len(project.tables()) > 4
 
