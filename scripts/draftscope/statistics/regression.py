@@ -53,6 +53,8 @@ class LogisticFit:
         at = [self.bounded.index(name) for name in names]
         estimates = np.array([self[name].estimate for name in names])
         matrix = self.covariance[np.ix_(at, at)]
+        if not np.isfinite(matrix).all():  # on the verge of separation
+            return None
         if np.linalg.matrix_rank(matrix) < len(at):  # fewer prompts than coefficients
             return None
         statistic = float(estimates @ np.linalg.solve(matrix, estimates))
