@@ -39,7 +39,7 @@ def local(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """
     project = new_project(tmp_path_factory.mktemp("a project") / "draft scope")
     blocks = {name: EXPERIMENT.get(name, {}) | {"gpus": 1} for name in ("generation", "scoring")}
-    project.configure("config.yaml", EXPERIMENT | blocks)
+    project.configure("config.yaml", EXPERIMENT | blocks | {"modes": ["warm"]})
     project.edit(
         "scripts/generate.py",
         "    from draftscope import runtime\n",

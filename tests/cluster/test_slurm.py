@@ -14,7 +14,7 @@ from slurm_cluster import PROFILE, finish, until
 
 pytestmark = pytest.mark.cluster
 
-ONE_SHARD = "results/tiny/trajectories/tiny/small/cold/0000.parquet"
+ONE_SHARD = "results/tiny/trajectories/tiny/small/warm/0000.parquet"
 
 
 def release(project):
@@ -34,7 +34,7 @@ def test_a_run_survives_scancel_and_gives_the_tables_of_a_local_run(slurm, proje
     shutil.rmtree(project.folder / "results")
     shutil.rmtree(project.folder / ".snakemake")
     process = submit(*PROFILE)
-    held = slurm.held(project, 4)
+    held = slurm.held(project, 2)
     cancelled = min(held, key=int)
     assert re.search(r"gres[:/]gpu[:=]1\b", slurm.describe(cancelled))
     subprocess.run(["scancel", cancelled], check=True)
@@ -52,7 +52,7 @@ def test_jobs_that_outlive_a_killed_run_and_the_same_jobs_again_do_no_harm(
     slurm, project, local, submit
 ):
     first = submit(*PROFILE, "trajectories")
-    old = slurm.held(project, 4)
+    old = slurm.held(project, 2)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     answer = subprocess.run(
@@ -67,8 +67,8 @@ def test_jobs_that_outlive_a_killed_run_and_the_same_jobs_again_do_no_harm(
     assert answer.stderr.count("\n") == 1
     project.run("--unlock")
     second = submit(*PROFILE, "trajectories")
-    both = slurm.held(project, 8)
-    assert len(both) == 8 and sorted(both.values()) == sorted([*old.values(), *old.values()])
+    both = slurm.held(project, 4)
+    assert len(both) == 4 and sorted(both.values()) == sorted([*old.values(), *old.values()])
     release(project)
     finish(project, second, 200)
     until(lambda: not slurm.jobs("RUNNING", "COMPLETING"))
