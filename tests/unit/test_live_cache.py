@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from draftscope import models
 from draftscope.drafters.model import ModelDraft
 from draftscope.errors import UserError
 from draftscope.live import CachedModel, decode, open_decoder
@@ -12,6 +11,7 @@ from draftscope.live.cache import RollbackLayer
 from draftscope.live.lean import LeanDecoder, lean_decoder
 from draftscope.live.probe import probe
 from draftscope.seeds import generator
+from loading import disturbed, load_tiny
 from tiny import tiny_model_folder
 from transformers import (
     AutoModelForCausalLM,
@@ -32,24 +32,14 @@ ENGINES = {"lean": LeanDecoder, "transformers": CachedModel}
 PROMPT = [0, 17, 45, 200, 9, 33]
 
 
-def load(folder, name, attention="sdpa", dtype="float32"):
-    record = models.resolve(name, {"kind": "local", "path": str(folder)}, folder / "resolved")
-    return models.load(record, "cpu", dtype, attention)
-
-
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    return load(tiny_model_folder(tmp_path_factory.mktemp("target"), seed=1), "target")
+    return load_tiny(tiny_model_folder(tmp_path_factory.mktemp("target"), seed=1), "target")
 
 
 @pytest.fixture(scope="module")
-def draft(target, tmp_path_factory):
-    """The target with disturbed weights: it agrees often, not always."""
-    other = load(tiny_model_folder(tmp_path_factory.mktemp("draft"), seed=1), "draft")
-    noise = torch.Generator().manual_seed(3)
-    for weight in other.model.parameters():
-        weight.data += 0.04 * weight.std().nan_to_num() * torch.randn(weight.shape, generator=noise)
-    return other
+def draft(tmp_path_factory):
+    return disturbed(tmp_path_factory.mktemp("draft"), noise=0.04, seed=1)
 
 
 class Watched:

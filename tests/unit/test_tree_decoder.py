@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from draftscope import models
 from draftscope.errors import UserError
 from draftscope.live import decode
 from draftscope.models.vocabulary import align
@@ -18,6 +17,7 @@ from draftscope.tree.replay import replay_trees
 from draftscope.tree.rules import TREE_RULES
 from draftscope.tree.scoring import score_trees
 from draftscope.tree.shape import Shape
+from loading import disturbed, load_tiny
 from tiny import tiny_model_folder
 from transformers import (
     AttentionInterface,
@@ -41,24 +41,14 @@ SHAPES = {
 DRAWABLE = [name for name in SHAPES if name != "confidence"]
 
 
-def load(folder, name, attention="sdpa", dtype="float32"):
-    record = models.resolve(name, {"kind": "local", "path": str(folder)}, folder / "resolved")
-    return models.load(record, "cpu", dtype, attention)
-
-
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    return load(tiny_model_folder(tmp_path_factory.mktemp("target"), seed=1), "target")
+    return load_tiny(tiny_model_folder(tmp_path_factory.mktemp("target"), seed=1), "target")
 
 
 @pytest.fixture(scope="module")
-def draft(target, tmp_path_factory):
-    """The target with disturbed weights: it agrees often, not always."""
-    other = load(tiny_model_folder(tmp_path_factory.mktemp("draft"), seed=1), "draft")
-    noise = torch.Generator().manual_seed(3)
-    for weight in other.model.parameters():
-        weight.data += 0.07 * weight.std().nan_to_num() * torch.randn(weight.shape, generator=noise)
-    return other
+def draft(tmp_path_factory):
+    return disturbed(tmp_path_factory.mktemp("draft"), noise=0.07, seed=1)
 
 
 class Watched:

@@ -17,7 +17,7 @@ from draftscope.tree.replay import replay_trees
 from draftscope.tree.schemas import NODES, TREES
 from draftscope.tree.scoring import beginnings, score_trees
 from draftscope.tree.shape import Shape
-from loading import load_tiny, rendered
+from loading import disturbed, load_tiny, rendered
 from tiny import tiny_model_folder, tiny_tokenizer
 
 GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
@@ -29,16 +29,6 @@ SHAPES = {
     "paths": {"kind": "paths", "paths": [[1], [3], [1, 2], [3, 1], [3, 1, 1]]},
     "one node": {"max_depth": 1, "max_branch": 1, "max_nodes": 1},
 }
-
-
-def disturbed(folder, name, noise=0.1, **settings):
-    """The target with other weights: its greedy tokens are often the target's, not always."""
-    model = load_tiny(tiny_model_folder(folder, seed=0, **settings), name)
-    generator = torch.Generator().manual_seed(3)
-    for weight in model.model.parameters():
-        step = torch.randn(weight.shape, generator=generator)
-        weight.data += noise * weight.std().nan_to_num() * step
-    return model
 
 
 @pytest.fixture(scope="module")

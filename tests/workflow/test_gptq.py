@@ -18,13 +18,14 @@ RECORD = "results/tiny/models/tiny-gptq/model.json"
 def quantizing(tmp_path_factory):
     """A project whose pair has a target that is quantized on training prompts."""
     project = new_project(tmp_path_factory.mktemp("gptq") / "project")
-    calibration = {"domains": ["spare"], "texts": 6, "tokens": 40}
+    calibration = {"domains": ["spare"], "texts": 4, "tokens": 40}
     row = {"kind": "gptq", "base": "tiny", "bits": 4, "group_size": 32, "calibration": calibration}
     pair = {"target": "tiny-gptq", "draft": "tiny-4bit", "draft_group": "copies"}
-    spare = domains()["small"] | {"evaluation": [0, 6], "training": [6, 12]}
+    measured = {name: row | {"evaluation": [0, 8]} for name, row in domains().items()}
+    spare = measured["small"] | {"training": [8, 12]}
     project.configure("models.yaml", MODELS | {"tiny-gptq": row})
     project.configure("pairs.yaml", PAIRS | {"quantized": pair})
-    project.configure("domains.yaml", domains() | {"spare": spare})
+    project.configure("domains.yaml", measured | {"spare": spare})
     project.edit("tiny/config.yaml", "- lookup\n", "- lookup\n- quantized\n")
     return project
 
@@ -52,7 +53,7 @@ def test_case_57_a_missing_package_stops_a_run_before_its_first_job(quantizing, 
 def test_a_quantized_model_is_made_once_from_training_prompts(quantizing):
     quantizing.run("--cores", "2", RECORD)
     record = json.loads((quantizing.folder / RECORD).read_text())
-    assert record["calibration"]["texts"] == 6
+    assert record["calibration"]["texts"] == 4
     assert quantizing.plan("--", RECORD) == {}
     quantizing.edit("tiny/models.yaml", "tokens: 40", "tokens: 30")
     assert quantizing.plan("--", RECORD) == {"quantize_model": 1}
