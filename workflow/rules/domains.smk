@@ -77,7 +77,7 @@ rule domain_exhibits:
 rule domain_measurements:
     input:
         code=sources("domain_measurements.py"),
-        published="config/published/domains.csv",
+        published=local("config/published/domains.csv"),
         statistics=DOMAINS_STATISTICS,
     output:
         RESULTS / "statistics/domains/measurements.parquet",

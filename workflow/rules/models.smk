@@ -179,9 +179,10 @@ rule quantize_model:
         "../../envs/gpu.yaml"
     threads: EXPERIMENT.settings.generation.threads
     resources:
-        gpu=EXPERIMENT.settings.generation.gpus,
-        mem_mb=EXPERIMENT.settings.generation.memory_mb,
-        runtime=EXPERIMENT.settings.generation.runtime_minutes,
+        **requests(
+            EXPERIMENT.settings.generation,
+            lambda wildcards: [EXPERIMENT.models[wildcards.model]["base"]],
+        ),
     params:
         settings=lambda wildcards: as_json(
             model=EXPERIMENT.models[wildcards.model],
@@ -193,6 +194,7 @@ rule quantize_model:
         ),
         code=lambda wildcards: digest("quantize_model.py", [wildcards.model]),
     shell:
-        "python scripts/quantize_model.py --name {wildcards.model:q}"
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/quantize_model.py --name {wildcards.model:q}"
         " --settings {params.settings:q} --base {input.base:q}"
         " --calibration {input.calibration:q} --output {output.record:q} 2> {log:q}"
