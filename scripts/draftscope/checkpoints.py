@@ -57,7 +57,7 @@ def folder_of(record: Mapping[str, Any]) -> Path:
     kind, name = record["kind"], record["name"]
     if "base" in record:
         return folder_of(base_of(record))
-    if kind in ("gguf", "package_gguf", "gptq"):
+    if kind in ("gguf", "package_gguf", "gptq", "distilled"):
         return Path(record["location"]) / CONVERTED
     if kind == "local":  # a relative path starts at the working directory
         return Path(record["path"])

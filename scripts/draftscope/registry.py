@@ -6,140 +6,17 @@ import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from draftscope.domain_rows import SOURCES
 from draftscope.errors import UserError
+from draftscope.model_rows import MODEL_KINDS, Calibration, Positive, teacher_of
 from draftscope.prompts import collecting
 from draftscope.strict import Flag, Integer, Name, Number, Strict, load_yaml, nearest, validate
 
-Positive = Annotated[Integer, Field(ge=1)]
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
-
-
-class PackageGguf(Strict):
-    kind: Literal["package_gguf"]
-    package: str = Field(description="name on the Python package index")
-    version: str
-    file: str = Field(description="path of the GGUF inside the wheel")
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(description="of the GGUF")
-    tokenizer_probes: dict[str, list[int]] = Field(
-        description="texts and the ids that the original tokenizer encodes them as"
-    )
-
-
-class Gguf(Strict):
-    kind: Literal["gguf"]
-    path: str = Field(description="GGUF file on this machine")
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = Field(description="of the GGUF")
-    tokenizer_probes: dict[str, list[int]] = Field(description="as for package_gguf")
-
-
-class Hub(Strict):
-    kind: Literal["hub"]
-    id: str = Field(description="owner/name on the model hub")
-    revision: str = Field(description="commit, tag or branch; resolved to a commit and recorded")
-    quantization: Literal["gptq"] | None = Field(
-        default=None, description="how its weights are quantized, if they are"
-    )
-
-
-class Local(Strict):
-    kind: Literal["local"]
-    path: str = Field(description="folder with safetensors weights, configuration and tokenizer")
-
-
-class RoundToNearest(Strict):
-    kind: Literal["round_to_nearest"]
-    base: Name = Field(description="model whose weights are rounded")
-    bits: Annotated[Integer, Field(ge=2, le=8)]
-    group_size: Positive = Field(description="weights that share one scale")
-
-
-class Calibration(Strict):
-    domains: list[Name] = Field(
-        min_length=1, description="domains whose training prompts are read, in turn"
-    )
-    texts: Positive = Field(description="prompts in all")
-    tokens: Annotated[Integer, Field(ge=16, le=65536)] = Field(
-        description="most tokens of each prompt"
-    )
-
-    @model_validator(mode="after")
-    def _every_domain_gives_text(self) -> Calibration:
-        twice = {name for name in self.domains if self.domains.count(name) > 1}
-        if twice:
-            raise ValueError(f"calibration.domains names {min(twice)!r} twice")
-        if self.texts < len(self.domains):
-            raise ValueError(
-                f"calibration.texts {self.texts} is below the {len(self.domains)} domains"
-            )
-        return self
-
-    def share(self, domain: str) -> int:
-        """How many prompts of a domain are read: the first ones give one more where it is uneven."""
-        least, more = divmod(self.texts, len(self.domains))
-        return least + (self.domains.index(domain) < more)
-
-
-class Gptq(Strict):
-    kind: Literal["gptq"]
-    base: Name = Field(description="model whose weights are quantized")
-    bits: Literal[2, 3, 4, 8] = Field(description="of a weight")
-    group_size: Literal[16, 32, 64, 128] = Field(description="weights that share one scale")
-    calibration: Calibration = Field(description="text that errors are compensated on")
-
-
-class PromptLookup(Strict):
-    kind: Literal["prompt_lookup"]
-    max_ngram: Positive = Field(description="longest n-gram that is looked up")
-    min_ngram: Positive = Field(description="shortest n-gram that counts as a match")
-
-    @model_validator(mode="after")
-    def _from_short_to_long(self) -> PromptLookup:
-        if self.min_ngram > self.max_ngram:
-            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
-        return self
-
-
-class LlamaCpp(Strict):
-    kind: Literal["llama_cpp"]
-    base: Name = Field(description="model whose tokenizer it has, and whose GGUF file it runs")
-    file_type: Literal[
-        "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q5_1", "q5_0",
-        "q4_k_m", "q4_k_s", "q4_1", "q4_0", "q3_k_l", "q3_k_m", "q3_k_s", "q2_k",
-    ] | None = Field(default=None, description="quantize the file to this type first")  # fmt: skip
-    repository: str | None = Field(
-        default=None, description="owner/name on the model hub that holds the GGUF file instead"
-    )
-    revision: str | None = Field(default=None, description="of the repository, as for hub")
-    file: Annotated[str, Field(pattern=r"\.gguf$")] | None = Field(
-        default=None, description="the file in the repository; of a split one, the first part"
-    )
-
-    @model_validator(mode="after")
-    def _a_file_of_the_hub_has_an_address(self) -> LlamaCpp:
-        address = {key: getattr(self, key) for key in ("repository", "revision", "file")}
-        missing = [key for key, value in address.items() if value is None]
-        if 0 < len(missing) < 3:
-            raise ValueError(
-                f"{missing[0]} is missing; give repository, revision and file, or none"
-            )
-        return self
-
-
-MODEL_KINDS: dict[str, type[Strict]] = {
-    "package_gguf": PackageGguf,
-    "gguf": Gguf,
-    "hub": Hub,
-    "local": Local,
-    "round_to_nearest": RoundToNearest,
-    "prompt_lookup": PromptLookup,
-    "gptq": Gptq,
-    "llama_cpp": LlamaCpp,
-}
 
 
 class Pair(Strict):
@@ -262,8 +139,23 @@ def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
             )
 
 
+def _check_teacher(name: str, models: dict[str, dict[str, Any]]) -> None:
+    """A trained draft learns from a model that shows its distributions, and not from itself."""
+    line, teacher = [name], teacher_of(models[name])
+    while teacher is not None:
+        if teacher in line:
+            raise UserError(f"model {name!r} would learn from itself: {' from '.join(line)}")
+        line.append(teacher)
+        if models[teacher]["kind"] in ("prompt_lookup", "llama_cpp"):
+            raise UserError(
+                f"model {name!r} cannot learn from {teacher!r} of kind {models[teacher]['kind']}, "
+                "which shows no distributions to train on; name a model of transformers"
+            )
+        teacher = teacher_of(models[teacher])
+
+
 def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[str, Any]]:
-    """Every model that the pairs need, and the models those are derived from."""
+    """Every model that the pairs need, and those that they are made from or trained on."""
     models: dict[str, dict[str, Any]] = {}
     wanted = [name for pair in pairs.values() for name in (pair["target"], pair["draft"])]
     while wanted:
@@ -271,11 +163,11 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         if name in models:
             continue
         models[name] = _row(rows, name, "models", "model")
-        base = models[name].get("base")
-        if base is not None:
-            wanted.append(base)
+        made_from = (models[name].get("base"), teacher_of(models[name]))
+        wanted += [other for other in made_from if other is not None]
     for name in models:
         _check_ancestry(name, models)
+        _check_teacher(name, models)
     same: dict[tuple[str, str], str] = {}
     for name, pair in pairs.items():
         first = same.setdefault((pair["target"], pair["draft"]), name)
@@ -320,21 +212,48 @@ def calibration_domains(
     """
     found: dict[str, dict[str, Any]] = {}
     for name, model in models.items():
-        if model["kind"] != "gptq":
-            continue
-        calibration = Calibration.model_validate(model["calibration"])
-        found |= select(rows, calibration.domains, "domains", f"calibration domain of {name!r}:")
-        for domain in calibration.domains:
-            row = {"domain": domain, **found[domain], "split": "training"}
-            try:
-                collecting.check(row, calibration.share(domain))
-            except UserError as error:
-                raise UserError(f"model {name!r}: {error}") from None
-            for other, measured in evaluated.items():
-                if collecting.shares_prompts(found[domain], measured):
-                    raise UserError(
-                        f"model {name!r} would be quantized on prompts it is measured on: training "
-                        f"rows {found[domain]['training']} of domain {domain!r} are evaluation rows "
-                        f"{measured['evaluation']} of domain {other!r}, which has the same source"
-                    )
+        if model["kind"] == "gptq":
+            calibration = Calibration.model_validate(model["calibration"])
+            shares = {domain: calibration.share(domain) for domain in calibration.domains}
+            found |= _made_from(name, "calibration", "quantized", shares, rows, evaluated)
+    return found
+
+
+def training_domains(
+    models: dict[str, dict[str, Any]],
+    rows: dict[str, dict],
+    evaluated: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The domains on whose training prompts drafts are trained; as `calibration_domains`."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, model in models.items():
+        if "train" in model:
+            shares = {each["name"]: each["prompts"] for each in model["train"]["domains"]}
+            found |= _made_from(name, "training", "trained", shares, rows, evaluated)
+    return found
+
+
+def _made_from(
+    name: str,
+    use: str,
+    made: str,
+    shares: Mapping[str, int],
+    rows: dict[str, dict],
+    evaluated: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The domains that a model is made from, with so many training prompts each, none measured."""
+    found = select(rows, list(shares), "domains", f"{use} domain of {name!r}:")
+    for domain, share in shares.items():
+        row = {"domain": domain, **found[domain], "split": "training"}
+        try:
+            collecting.check(row, share)
+        except UserError as error:
+            raise UserError(f"model {name!r}: {error}") from None
+        for other, measured in evaluated.items():
+            if collecting.shares_prompts(found[domain], measured):
+                raise UserError(
+                    f"model {name!r} would be {made} on prompts it is measured on: training "
+                    f"rows {found[domain]['training']} of domain {domain!r} are evaluation rows "
+                    f"{measured['evaluation']} of domain {other!r}, which has the same source"
+                )
     return found

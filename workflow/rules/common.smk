@@ -14,7 +14,7 @@ from draftscope import closure, extras
 from draftscope.checkpoints import local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
-from draftscope.registry import Calibration
+from draftscope.model_rows import Calibration, teacher_of
 from draftscope.strict import load_yaml
 
 # Jobs use the Python that runs Snakemake, whether or not its environment is activated, unless
