@@ -30,7 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from draftscope import config
-    from draftscope.doctor import attention, models, room, texts
+    from draftscope.doctor import attention, live, models, room, texts
     from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
     from draftscope.strict import load_yaml
     from snakemake.utils import update_config
@@ -49,6 +49,7 @@ def main() -> None:
     known = models.look(experiment.models, used, results / "models", findings)
     models.compare(pairs, experiment.models, known, findings)
     found = texts.check_texts(experiment, known, findings)
+    live.check_live(experiment, known, findings)
     for study, problem in (
         ("lossless", experiment.live.problem),
         ("domains", experiment.trees.problem),

@@ -23,7 +23,11 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
+    from draftscope.values import decoding_law, whole_numbers
 
+    counted = ("samples", "budget", "batch_size", "threads")
+    whole_numbers(settings, **dict.fromkeys(counted, 1))
+    decoding_law(settings)
     runtime.prepare(settings["threads"])
     from draftscope import models, records
     from draftscope.prompts import render

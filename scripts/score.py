@@ -30,7 +30,11 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
+    from draftscope.values import decoding_law, whole_numbers
 
+    whole_numbers(settings, threads=1, position_chunk=1)
+    for law in settings["laws"].values():
+        decoding_law({"law": law})
     runtime.prepare(settings["threads"])
     from draftscope import models, records
     from draftscope.models.vocabulary import align

@@ -32,7 +32,10 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
+    from draftscope.values import decoding_law, whole_numbers
 
+    whole_numbers(settings, threads=1, prompts=1, max_new_tokens=1)
+    decoding_law(settings)
     runtime.prepare(settings["threads"])
     from draftscope import models, records
     from draftscope.models.vocabulary import align

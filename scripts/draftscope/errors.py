@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import sys
@@ -32,11 +33,20 @@ def command(main: Callable[[], None]) -> None:
         sys.exit(2)
 
 
-def json_argument(text: str) -> Any:
-    """Read a command-line value that is JSON text or the path of a JSON file.
+class Settings(dict):
+    """An object of a script's settings; a key that it lacks is bad input, not a fault of ours."""
+
+    def __missing__(self, key: str) -> Any:
+        close = difflib.get_close_matches(str(key), [str(name) for name in self], 1)
+        instead = f"; it has {close[0]!r}" if close else ""
+        raise UserError(f"the settings lack {key!r}{instead}")
+
+
+def json_argument(text: str) -> Settings:
+    """Read a command-line value that is a JSON object or the path of a JSON file with one.
 
     Raises:
-        UserError: neither JSON nor an existing file that holds JSON.
+        UserError: neither JSON nor an existing file that holds JSON, or no object.
     """
     source, where = text, "the value given on the command line"
     if text[:1] not in '{["':
@@ -45,6 +55,9 @@ def json_argument(text: str) -> Any:
             raise UserError(f"{text!r} is neither JSON text nor an existing JSON file")
         source, where = path.read_text(encoding="utf-8"), str(path)
     try:
-        return json.loads(source)
+        settings = json.loads(source, object_hook=Settings)
     except json.JSONDecodeError as error:
         raise UserError(f"{where} is not valid JSON: {error}") from error
+    if not isinstance(settings, Settings):
+        raise UserError(f'{where} is no JSON object, such as {{"threads": 1}}')
+    return settings

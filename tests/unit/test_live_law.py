@@ -1,5 +1,7 @@
 """The loop on models whose law is known exactly: what it emits, and faults that must be seen."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -219,6 +221,14 @@ def test_case_4_a_draft_id_beyond_the_target_is_rejected_and_counted():
     decoded = long_text(target, ModelDraft(wide, T1), 3)
     assert decoded.counts["unmappable"] > 100
     assert fits(transitions(decoded.token_ids, 4), target) > 1e-3
+
+
+def test_case_4_a_draft_without_q_may_be_wider_than_the_target():
+    p = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).log()
+    counts = Counter()
+    block = Block(torch.tensor([5]), None)
+    told = RULES["speculative_sampling"].test(block, p, T1, generator("wide"), counts)
+    assert told == (0, 0) and counts["unmappable"] == 1
 
 
 def test_q_is_the_law_that_the_draft_decodes_under():

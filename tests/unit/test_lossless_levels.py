@@ -12,6 +12,7 @@ from draftscope.lossless.controls import GROSS, MILD
 from draftscope.lossless.decoder_level import level2
 from draftscope.lossless.equivalence import equivalence
 from draftscope.lossless.judgement import (
+    POOLED,
     binned,
     detectable,
     goodness_of_fit,
@@ -258,3 +259,17 @@ def test_all_levels_are_one_table(tmp_path):
     records.write(tmp_path / "rows.parquet", rows, "lossless_equivalence", {})
     assert sorted({row["level"] for row in rows}) == [1, 2, 3]
     assert verdicts(rows)["rejected"] == []
+
+
+def test_the_pooled_test_alone_does_not_condemn_a_correct_decoder():
+    def told(test: str, rejected: bool, correct: bool = True) -> dict:
+        return {"level": 3, "subject": "pair", "rule": "r", "test": test} | {
+            "correct": correct, "rejected": rejected,
+        }  # fmt: skip
+
+    found = verdicts([told(POOLED, True), told("another", False)])
+    assert found == {"rejected": [], "pooled": ["pair, r"], "missed": []}
+    found = verdicts([told(POOLED, True), told("another", True)])
+    assert found == {"rejected": ["pair, r"], "pooled": [], "missed": []}
+    found = verdicts([told(POOLED, True, correct=False)])
+    assert found == {"rejected": [], "pooled": [], "missed": []}

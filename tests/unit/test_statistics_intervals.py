@@ -235,3 +235,11 @@ def test_columns_with_absent_units():
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         bootstrap(**arguments)
+
+
+def test_an_interval_is_cut_to_what_is_possible():
+    few = bootstrap([0.0, 0.0, 0.0, 1.0])
+    assert few.low < 0 and few.high > 1 and few.method == "student"
+    cut = few.within(most=1.0)
+    assert (cut.low, cut.high, cut.estimate) == (0.0, 1.0, few.estimate)
+    assert bootstrap([1.0]).within().low is None

@@ -93,7 +93,7 @@ def path_rates(log: Log, settings: Settings) -> list[Row]:
                     "used": float(used[depth - 1, rank - 1]) if source else None,
                     "source": "none" if not source else "measured" if source == depth else "deeper",
                 }
-                table.add(row, above, below)
+                table.add(row, above, below, 1.0)
         for row in table.finish():
             rows.append(row | {f"rate{end}": row.pop(f"value{end}")
                                for end in ("", "_lower", "_upper")})  # fmt: skip

@@ -52,9 +52,11 @@ def by_depth(log: Log, settings: Settings) -> list[Row]:
         above = [part.total[prompts, depth - 1] for _, _, part, depth in cells]
         below = [part.count[prompts, depth - 1] for _, _, part, depth in cells]
         found = _intervals(above, below, settings.options("changes", domain))
+        plain = {
+            name: _against_first(sums[name].of(prompts), settings, domain) for name in MEASURES
+        }
         for (name, how, _, depth), top, n, interval in zip(cells, above, below, found, strict=True):
             part = sums[name].of(prompts)
-            means = _means(part)
             change = top[n > 0]
             change[np.abs(change) < 1e-9] = 0.0
             rows.append(
@@ -68,12 +70,12 @@ def by_depth(log: Log, settings: Settings) -> list[Row]:
                     "nodes": int(part.count[:, depth - 1].sum()),
                     "prompts": interval.n,
                     "left_out": len(prompts) - interval.n,
-                    "pooled": records.none_if_nan(means[depth - 1] - means[0]),
                     "up": int((change > 0).sum()),
                     "down": int((change < 0).sum()),
                     "ties": int((change == 0).sum()),
                     "p": _p(change),
                 }
+                | named("pooled", plain[name][depth - 2])
                 | named("difference", interval)
                 | explained(interval)
             )
@@ -109,9 +111,11 @@ def by_position(log: Log, settings: Settings) -> list[Row]:
             settings.options("positions", domain),
             ([above[:, 0] for above, _ in sides], [below[:, 0] for _, below in sides]),
         )
+        plain = {name: _halves(sums[name].of(prompts), settings, domain) for name in MEASURES}
         for (name, depth), (above, below), interval in zip(cells, sides, found, strict=True):
             part, two = sums[name].of(prompts), slice(2 * depth, 2 * depth + 2)
-            counts, means, spreads = part.count.sum(0)[two], _means(part)[two], part.spread()[two]
+            counts, spreads = part.count.sum(0)[two], part.spread()[two]
+            early, late, pooled = (each[depth] for each in plain[name])
             rows.append(
                 {
                     "domain": domain,
@@ -121,15 +125,15 @@ def by_position(log: Log, settings: Settings) -> list[Row]:
                     "edge": edge,
                     "early_nodes": int(counts[0]),
                     "late_nodes": int(counts[1]),
-                    "early": records.none_if_nan(means[0]),
-                    "late": records.none_if_nan(means[1]),
                     "early_spread": records.none_if_nan(spreads[0]),
                     "late_spread": records.none_if_nan(spreads[1]),
-                    "pooled": records.none_if_nan(means[1] - means[0]),
                     "prompts": interval.n,
                     "left_out": len(prompts) - interval.n,
                     "p": _p(linearized(above[:, 1], below[:, 1], above[:, 0], below[:, 0])),
                 }
+                | named("early", early)
+                | named("late", late)
+                | named("pooled", pooled)
                 | named("difference", interval)
                 | explained(interval)
             )
@@ -137,6 +141,26 @@ def by_position(log: Log, settings: Settings) -> list[Row]:
                 rows[-1]["reason"] = NO_NODES
     adjust(rows, "measure", "depth")
     return rows
+
+
+def _against_first(part: Sums, settings: Settings, domain: str) -> list[Interval]:
+    """Plain mean of each depth from 2 on, less that of depth 1, over all prompts."""
+    first = [np.repeat(each[:, :1], each.shape[1] - 1, axis=1) for each in (part.total, part.count)]
+    later = part.total[:, 1:], part.count[:, 1:]
+    return bootstrap_columns(*later, tuple(first), **settings.options("pooled", domain))
+
+
+def _halves(
+    part: Sums, settings: Settings, domain: str
+) -> tuple[list[Interval], list[Interval], list[Interval]]:
+    """Plain means of early and late nodes and late less early, over all prompts, by depth."""
+    early, late = ((part.total[:, side::2], part.count[:, side::2]) for side in (0, 1))
+    options = settings.options("halves", domain)
+    means = [
+        [interval.within(most=1.0) for interval in bootstrap_columns(*side, **options)]
+        for side in (early, late)
+    ]
+    return *means, bootstrap_columns(*late, early, **options)
 
 
 def adjust(rows: list[Row], *keys: str) -> None:
@@ -227,8 +251,3 @@ def _rate(sums: Sums) -> np.ndarray:
     """The prompts' own means, NaN where a prompt has no node, [prompts, groups]."""
     with np.errstate(invalid="ignore"):
         return sums.total / np.where(sums.count > 0, sums.count, np.nan)
-
-
-def _means(sums: Sums) -> np.ndarray:
-    count = sums.count.sum(0)
-    return sums.total.sum(0) / np.where(count > 0, count, np.nan)

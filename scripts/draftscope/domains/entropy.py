@@ -26,8 +26,8 @@ from draftscope.domains.measures import (
 from draftscope.domains.observations import Log
 from draftscope.domains.schemas import ALL, CORRECTED, OUTCOMES, PUBLISHED
 from draftscope.statistics.bins import value_bins
-from draftscope.statistics.dependence import rhos_by_prompt
-from draftscope.statistics.functions import jackknife
+from draftscope.statistics.dependence import rhos_by_prompt, spearman_without_each
+from draftscope.statistics.functions import bootstrap_left_out, jackknife
 from draftscope.statistics.intervals import bootstrap_columns
 from draftscope.statistics.sign import sign_test
 
@@ -55,7 +55,7 @@ def correlations(log: Log, settings: Settings) -> list[Row]:
     every, counts = np.stack(rhos, axis=1), np.stack(nodes, axis=1)
     rows = []
     for domain, prompts in domains(log):
-        rows += [_pooled(log, domain, whose) for whose in ("target", "draft")]
+        rows += [_pooled(log, domain, whose, settings) for whose in ("target", "draft")]
         own, count = every[prompts], counts[prompts].sum(0)
         held = ~np.isnan(own)
         options = settings.options("correlations", domain)
@@ -87,25 +87,31 @@ def correlations(log: Log, settings: Settings) -> list[Row]:
     return rows
 
 
-def _pooled(log: Log, domain: str, whose: str) -> Row:
+def _pooled(log: Log, domain: str, whose: str, settings: Settings) -> Row:
+    """Rho over nodes as published, with the interval over prompts that it should have had."""
     entropy = log.target_entropy if whose == "target" else log.draft_entropy
     one = None if domain == ALL else domain
     found = as_published.correlation(log, one, entropy)
+    nodes, prompts = as_published.of_domain(log, one), log.prompts_of(one)
+    place = np.searchsorted(prompts, log.prompt[nodes])
+    without = spearman_without_each(entropy[nodes], log.alpha[nodes], place, len(prompts))
+    value = np.array([np.nan if found.rho is None else found.rho])
+    options = settings.options("pooled", domain, whose)
+    (interval,) = bootstrap_left_out(value, without[:, None], **options)
+    interval = interval.within(-1.0, 1.0)
     return {
         "domain": domain,
         "measure": "pooled",
         "protocol": PUBLISHED,
         "outcome": "alpha",
         "entropy": whose,
-        "prompts": len(log.prompts_of(one)),
+        "prompts": len(prompts),
         "undefined": 0,
         "nodes": found.n,
-        "rho": found.rho,
-        "rho_lower": None,
-        "rho_upper": None,
         "p": found.p,
-        "method": "none",
-        "reason": found.reason,
+        **named("rho", interval),
+        **explained(interval),
+        "reason": found.reason or interval.reason,
     }
 
 
@@ -148,7 +154,7 @@ def curves(log: Log, settings: Settings) -> list[Row]:
                     "entropy": float(total / nodes) if nodes else None,
                     "nodes": nodes,
                 }
-                table.add(row, part.total[:, number], part.count[:, number])
+                table.add(row, part.total[:, number], part.count[:, number], 1.0)
             rows += table.finish()
     return rows
 

@@ -122,11 +122,7 @@ class Measurements:
         part = column.split()[0]
         if column.endswith("nodes"):
             return _count(found, f"{part}_nodes")
-        value = _value(found, _POSITION[part])
-        if part == "delta" and not found.get("left_out") and "value" in value:
-            # All prompts are on both sides, so the interval is of the published difference.
-            value |= {end: found.get(f"difference_{end}") for end in ("lower", "upper")}
-        return value
+        return _value(found, _POSITION[part])
 
     def _rho(self, row: str, _column: str) -> dict[str, Any]:
         return _value(self._correlation(self._domain(row)), "rho")

@@ -119,10 +119,17 @@ class Ratios:
         self.rows: list[dict[str, Any]] = []
         self._above: list[np.ndarray] = []
         self._below: list[np.ndarray] = []
+        self._most: list[float] = []
 
-    def add(self, row: dict[str, Any], above: np.ndarray, below: np.ndarray) -> None:
-        """A row, with the numerators and denominators of its value, [prompts] each."""
+    def add(
+        self, row: dict[str, Any], above: np.ndarray, below: np.ndarray, most: float = np.inf
+    ) -> None:
+        """A row, with the numerators and denominators of its value, [prompts] each.
+
+        The value is not negative, and `most` is the largest it can be.
+        """
         self.rows.append(row)
+        self._most.append(most)
         self._above.append(above)
         self._below.append(below)
 
@@ -133,6 +140,9 @@ class Ratios:
         above, below = np.stack(self._above, axis=1), np.stack(self._below, axis=1)
         intervals = bootstrap_columns(above, below, **self.options)
         return [
-            row | {"prompts": interval.n} | named("value", interval) | explained(interval)
-            for row, interval in zip(self.rows, intervals, strict=True)
+            row
+            | {"prompts": interval.n}
+            | named("value", interval.within(most=most))
+            | explained(interval)
+            for row, interval, most in zip(self.rows, intervals, self._most, strict=True)
         ]

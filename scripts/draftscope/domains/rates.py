@@ -50,7 +50,7 @@ def rates(log: Log, settings: Settings) -> list[Row]:
                 held = below > 0
                 above = np.divide(above, below, out=np.zeros_like(above), where=held)
                 below = held.astype(float)
-            table.add(row, above, below)
+            table.add(row, above, below, np.inf if base.startswith("target_entropy") else 1.0)
         rows += table.finish()
     return rows
 
@@ -79,7 +79,7 @@ def depths(log: Log, settings: Settings) -> list[Row]:
                     "nodes": int(part.count[:, column].sum()),
                     "spread": records.none_if_nan(part.spread()[column]),
                 }
-                table.add(row, part.total[:, column], part.count[:, column])
+                table.add(row, part.total[:, column], part.count[:, column], 1.0)
         found += table.finish() + _products(domain, sums["alpha"].of(prompts), settings)
     return found
 
@@ -152,7 +152,7 @@ def _products(domain: str, alpha: Sums, settings: Settings) -> list[Row]:
             "nodes": int(alpha.count[:, depth - 1].sum()),
             "spread": None,
         }
-        | named("value", interval)
+        | named("value", interval.within(most=1.0))
         | explained(interval)
         for depth, interval in enumerate(intervals, start=1)
     ]
@@ -172,7 +172,7 @@ def _product_length(domain: str, alpha: Sums, settings: Settings) -> Row:
         "trees": int(alpha.count[:, 0].sum()) if alpha.count.size else 0,
         "left_out": 0,
     }
-    return _add_bonus(row | named("value", interval) | explained(interval))
+    return _add_bonus(row | named("value", interval.within()) | explained(interval))
 
 
 def _add_bonus(row: Row) -> Row:

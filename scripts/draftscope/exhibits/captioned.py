@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from draftscope.exhibits.tables import Format, write_table
+from draftscope.statistics.resampling import FEWEST
 
 METHODS = {
-    "studentized": "bootstrap-t",
+    "studentized": f"bootstrap-t, Student t below {FEWEST} prompts",
     "bca": "BCa bootstrap",
     "percentile": "percentile bootstrap",
     "student": "Student t",

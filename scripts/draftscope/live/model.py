@@ -154,8 +154,10 @@ def open_decoder(loaded: LoadedModel) -> Decoder:
     Each has a cache of its own, so a model may be target and draft at once.
 
     Raises:
-        UserError: the model's cache cannot be cropped.
+        UserError: the model's cache cannot be cropped, or there is no model: prompt lookup.
     """
+    if loaded.model is None:
+        raise UserError(f"{loaded.name} ({loaded.kind}) proposes tokens but has no passes to run")
     if (own := getattr(loaded.model, "open_decoder", None)) is not None:
         return own(loaded)  # a model that another engine runs
     rollback_cache(loaded.model, loaded.name)

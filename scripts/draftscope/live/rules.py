@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from draftscope import sampling
+from draftscope.criteria import Criterion
 
 if TYPE_CHECKING:
     from draftscope.drafters.model import Block
@@ -57,7 +58,9 @@ def _speculative(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, i
     ids = block.ids.tolist()
     q = block.q
     if q is None:
-        q = torch.zeros(len(ids), p.shape[-1], dtype=p.dtype, device=p.device)
+        # A draft with more ids than the target may propose one that the target does not have.
+        width = max(p.shape[-1], 1 + max(ids, default=0))
+        q = torch.zeros(len(ids), width, dtype=p.dtype, device=p.device)
         q[range(len(ids)), ids] = 1.0
     return sampling.verify(ids, q, p, rng, counts)
 
@@ -72,24 +75,45 @@ def _sampler_match(block: Block, logits: Tensor, law, rng, counts) -> tuple[int,
     return _matching(block.ids.tolist(), wanted.tolist())
 
 
-EPSILON, DELTA = 0.1, 0.09
+UNWARPED = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+# Cai et al., Medusa (arXiv 2401.10774), section 2.3.1.
+MEDUSA = Criterion("typical", epsilon=0.1, delta=0.09)
 
 
-def _typical(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
-    """Typical acceptance: a token stands when p(x) > min(epsilon, delta exp(-H(p))).
+def relaxed(criterion: Criterion, name: str | None = None) -> Rule:
+    """A rule that accepts tokens the target finds probable enough. Not lossless.
 
-    Cai et al., Medusa (arXiv 2401.10774), section 2.3.1. Not lossless.
+    A token stands when its probability lies above the criterion's threshold; what follows the
+    accepted ones is drawn from the target's law, its argmax under greedy decoding. Greedy decoding
+    has no probabilities of its own, so there the criterion asks those of temperature 1.
+
+    Args:
+        criterion: one that tests single tokens and is not strict greedy.
+        name: of the rule; the criterion's label unless given.
+
+    Raises:
+        ValueError: strict greedy is the rule "greedy", and tree coverage tests no single token.
     """
-    p = sampling.law(logits, **law)
-    entropy = torch.special.entr(p).sum(-1)
-    threshold = torch.clamp(DELTA * torch.exp(-entropy), max=EPSILON).tolist()
-    ids = block.ids.tolist()
-    accepted = 0
-    while accepted < len(ids) and ids[accepted] < p.shape[-1]:
-        if not float(p[accepted, ids[accepted]]) > threshold[accepted]:
-            break
-        accepted += 1
-    return accepted, int(sampling.draw(p[accepted], sampling.uniforms(rng, 1)[0]))
+    if criterion.lossless:
+        raise ValueError(f"{criterion.label} is no relaxed rule of a chain")
+
+    def test(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
+        greedy = law["temperature"] == 0
+        p = sampling.law(logits, **(UNWARPED if greedy else law))
+        entropy = torch.special.entr(p).sum(-1)
+        top = p.topk(min(criterion.depth, p.shape[-1]), -1).values
+        threshold = criterion.threshold(top.double().cpu().numpy(), entropy.double().cpu().numpy())
+        ids = block.ids.tolist()
+        accepted = 0
+        while accepted < len(ids) and ids[accepted] < p.shape[-1]:
+            if not float(p[accepted, ids[accepted]]) > threshold[accepted]:
+                break
+            accepted += 1
+        if greedy:
+            return accepted, int(logits[accepted].argmax())
+        return accepted, int(sampling.draw(p[accepted], sampling.uniforms(rng, 1)[0]))
+
+    return Rule(name or criterion.label, lossless=False, test=test)
 
 
 RULES = {
@@ -98,7 +122,7 @@ RULES = {
         Rule("greedy", True, _greedy),
         Rule("speculative_sampling", True, _speculative),
         Rule("sampler_match", True, _sampler_match),
-        Rule("typical", False, _typical),
+        relaxed(MEDUSA, "typical"),
     )
 }
 

@@ -38,8 +38,8 @@ def position_rows(configuration: Configuration, settings: Settings) -> list[dict
             rows.append(
                 configuration.key(int(gamma))
                 | {"position": position, "rounds": len(hit), "reached": int(reached.sum())}
-                | ends("position_rate", rate)
-                | ends("conditional_rate", conditional)
+                | ends("position_rate", rate.within(most=1.0))
+                | ends("conditional_rate", conditional.within(most=1.0))
                 | {"reason": conditional.reason or rate.reason}
             )
     return rows

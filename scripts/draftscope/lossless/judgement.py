@@ -14,6 +14,7 @@ from draftscope.statistics import chi_square
 from draftscope.statistics.contingency import RARE
 
 POWER = 0.9
+POOLED = "pooled token counts, two-sample chi-square"
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def two_sample(first: np.ndarray, second: np.ndarray, level: float) -> Outcome:
     text are not; the tests beside it do neither.
     """
     table = binned(first, second)
-    name = "pooled token counts, two-sample chi-square"
+    name = POOLED
     freedom = table.shape[1] - 1
     if freedom < 1:
         return Outcome(name, reason="one bin after pooling")
@@ -224,12 +225,26 @@ def permutation(
 
 
 def verdicts(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Who failed: correct decoders that were rejected, and controls that no test caught."""
-    failed = [f"{r['subject']}, {r['rule']}" for r in rows if r["correct"] and r["rejected"]]
+    """Who failed.
+
+    Returns:
+        rejected: correct decoders that a test rejected; pooled: those that only the published
+        pooled test did, which is not valid where tokens of a text depend on one another; missed:
+        controls that no test caught.
+    """
+    failed: dict[str, bool] = {}  # whether a valid test was among those that rejected
+    for r in rows:
+        if r["correct"] and r["rejected"]:
+            name = f"{r['subject']}, {r['rule']}"
+            failed[name] = failed.get(name, False) or r["test"] != POOLED
     controls: dict[str, bool] = {}
     for r in rows:
         if not r["correct"]:
             name = f"level {r['level']}, {r['rule']}"
             controls[name] = controls.get(name, False) or r["rejected"]
     missed = [name for name, caught in controls.items() if not caught]
-    return {"rejected": failed, "missed": missed}
+    return {
+        "rejected": [name for name, valid in failed.items() if valid],
+        "pooled": [name for name, valid in failed.items() if not valid],
+        "missed": missed,
+    }

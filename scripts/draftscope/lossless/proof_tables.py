@@ -40,7 +40,9 @@ def equivalence(frame: pd.DataFrame) -> Table:
     )
     levels = sorted(set(frame["level_of_test"]))
     found = verdicts(frame.to_dict("records"))
-    missed, rejected = (", ".join(found[name]) or "none" for name in ("missed", "rejected"))
+    missed, rejected, pooled = (
+        ", ".join(found[name]) or "none" for name in ("missed", "rejected", "pooled")
+    )
     notes = [
         f"A p-value below {', '.join(f'{level:g}' for level in levels)} rejects.",
         (
@@ -51,6 +53,10 @@ def equivalence(frame: pd.DataFrame) -> Table:
         ),
         "Controls are rules that are wrong on purpose, each caught when one of its tests rejects.",
         f"Controls that no test caught: {missed}. Correct decoders that a test rejected: {rejected}.",
+        (
+            "Rejected by the published pooled test alone, which takes the tokens of a text for "
+            f"independent: {pooled}."
+        ),
     ]
     formats = {"statistic": ".1f", "p": ".2g", "total_variation": ".4f", "detectable": ".4f"}
     headers = {"total_variation": "total variation", "detectable": "detectable"}

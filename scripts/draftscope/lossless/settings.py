@@ -18,7 +18,7 @@ class LiveConfiguration(Strict):
     pair: Name
     mode: Name = Field(description="a decoding mode of the registry")
     draft_lengths: list[Annotated[Positive, Field(le=1024)]] = Field(min_length=1)
-    published: Name | None = Field(
+    published: Literal["primary", "all_gguf", "stretch_7b", "mixed", "mixed_3b"] | None = Field(
         default=None, description="the published configuration it stands beside"
     )
     draft_dtype: Literal["float32", "bfloat16", "float16"] | None = Field(
@@ -30,6 +30,11 @@ class VerifyLatency(Strict):
     tokens: list[Positive] = Field(min_length=1, description="tokens of one pass, each timed")
     context: Positive = Field(description="tokens that the cache holds before the pass")
     repeats: Positive = Field(description="timed passes of each, interleaved")
+
+    @model_validator(mode="after")
+    def _each_once(self) -> VerifyLatency:
+        no_duplicates(self.tokens, "lossless.verify_latency.tokens")
+        return self
 
 
 class Equivalence(Strict):
@@ -45,7 +50,9 @@ class Equivalence(Strict):
     batch_size: Positive = Field(
         default=1, description="level 3: texts decoded together; 1 is the loop over one text"
     )
-    max_new_tokens: Positive = Field(description="level 3: budget of a text, in tokens")
+    max_new_tokens: Annotated[Positive, Field(ge=2)] = Field(
+        description="level 3: budget of a text, in tokens; the second one is compared by itself"
+    )
 
 
 class Divergence(Strict):
@@ -117,6 +124,8 @@ class Lossless(Stage):
     def _configurations_can_be_compared(self) -> Lossless:
         names = [f"{c.pair}/{c.mode}" for c in self.configurations]
         no_duplicates(names, "lossless.configurations")
+        beside = [c.published for c in self.configurations if c.published]
+        no_duplicates(beside, "the published names of lossless.configurations")
         for name, configuration in zip(names, self.configurations, strict=True):
             no_duplicates(configuration.draft_lengths, f"lossless.configurations {name}")
             if self.draft_length not in configuration.draft_lengths:

@@ -174,9 +174,9 @@ def _rates(own: pd.DataFrame, plain: pd.DataFrame, options: dict[str, Any]) -> d
         **options,
     )
     return {
-        **ends("tokens_per_second", rate),
+        **ends("tokens_per_second", rate.within()),
         "tokens_per_second_sd": float(rates.std(ddof=1)) if len(rates) > 1 else None,
-        **ends("speedup", speedup),
+        **ends("speedup", speedup.within()),
         "speedup_of_rates": float(rates.mean() / base_rates.mean()),
     }
 
@@ -191,7 +191,7 @@ def _acceptance(
     rounds = configuration.rounds_of(gamma)
     prompts = rounds["prompt_id"].to_numpy(zero_copy_only=False)
     count = {name: rounds[name].to_numpy() for name in ("offered", "accepted", "emitted")}
-    length = bootstrap(count["emitted"], prompts, **options)
+    length = bootstrap(count["emitted"], prompts, **options).within(1.0, gamma + 1.0)
     none = {name: None for name in _PREDICTED}
     if not gamma or not count["offered"].sum():
         return {**ends("acceptance", None), **ends("acceptance_length", length), **none}
@@ -223,7 +223,11 @@ def _acceptance(
             "predicted_iid": predicted_speedup(iid, gamma, cost).speedup,
             "predicted_with_verify": tau / (offered * cost + ratio),
         }
-    return {**ends("acceptance", acceptance), **ends("acceptance_length", length), **out}
+    return {
+        **ends("acceptance", acceptance.within(most=1.0)),
+        **ends("acceptance_length", length),
+        **out,
+    }
 
 
 _PREDICTED = (

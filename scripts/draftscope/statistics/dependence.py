@@ -136,6 +136,33 @@ def rhos_by_prompt(
     return np.where(defined, np.clip(xy / product, -1.0, 1.0), np.nan)
 
 
+def spearman_without_each(x: np.ndarray, y: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
+    """Rho over all pairs but those of one unit, for each unit; NaN where it is undefined, [units].
+
+    Args:
+        x, y: shape [n], without NaN.
+        unit: number of the unit of each pair, from 0 to units - 1, [n].
+    """
+    # Ranks by counting: sorted once, not again for each unit.
+    codes = [np.unique(values, return_inverse=True)[1] for values in (x, y)]
+    out = np.full(units, np.nan)
+    for left_out in range(units):
+        kept = unit != left_out
+        if not kept.any():
+            continue
+        a, b = (_centered_ranks(code[kept]) for code in codes)
+        product = np.sqrt((a @ a) * (b @ b))
+        if product > 0:
+            out[left_out] = (a @ b) / product
+    return out
+
+
+def _centered_ranks(code: np.ndarray) -> np.ndarray:
+    """Mean ranks of integer codes, less their mean."""
+    counts = np.bincount(code)
+    return (np.cumsum(counts) - (counts - 1) / 2)[code] - (len(code) + 1) / 2
+
+
 def _pairs(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if x.shape != y.shape or x.ndim != 1:

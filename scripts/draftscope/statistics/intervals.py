@@ -52,6 +52,16 @@ class Interval:
     degenerate: bool = False
     reason: str | None = None
 
+    def within(self, least: float = 0.0, most: float = np.inf) -> Interval:
+        """The interval cut to the values that the quantity can have at all.
+
+        With few prompts the ends may lie beyond them; what is cut off holds no possible value, so
+        that the interval covers as often as before.
+        """
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(self.low, least), high=min(self.high, most))
+
 
 def bootstrap(
     values: Sequence[float] | np.ndarray,
