@@ -51,6 +51,9 @@ def test_every_problem_is_told_not_the_first(project):
         "pairs": ["copy", "lookup", "other", "lost"],
         "generation": {"batch_size": 2, "memory_mb": 1},
         "choice": {"cost_ratios": EXPERIMENT["choice"]["cost_ratios"] | {"gone": 1.0}},
+        "studies": ["position", "lossless"],
+        "lossless": EXPERIMENT["lossless"]
+        | {"verify_latency": {"tokens": [1, 5], "context": 9000, "repeats": 3}},
     }
     (folder / "tiny/config.yaml").write_text(yaml.safe_dump(sick, sort_keys=False))
     status, rows = doctor(project, "--no-plan")
@@ -59,9 +62,11 @@ def test_every_problem_is_told_not_the_first(project):
                 if verdict == "problem"}  # fmt: skip
     assert set(problems) == {
         ("model", "gone"), ("context", "tiny-other, small"), ("memory", "generate, tiny"),
+        ("verify latency", "tiny"),
     }  # fmt: skip
     assert "weights/gone does not exist" in problems["model", "gone"]
     assert "context of draft tiny-other, 48" in problems["context", "tiny-other, small"]
+    assert "the longest context is" in problems["verify latency", "tiny"]
     notes = {(check, subject) for verdict, check, subject, _ in rows if verdict == "note"}
     assert ("vocabulary", "lost") in notes
 

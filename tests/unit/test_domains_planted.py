@@ -27,7 +27,7 @@ TRUTH = Planted(
     own_other=-0.7,
     mixture={"chat": (0.1, 0.2, 0.3, 0.4)},
 )
-TOKENS, PROMPTS, DATA_SETS = 24, 26, 200
+TOKENS, PROMPTS = 24, 26
 SETTINGS = measures.Settings(position_edge=12, entropy_bins=9, resamples=300)
 
 
@@ -67,10 +67,10 @@ def estimates(log):
     return found
 
 
-@pytest.fixture(scope="module")
-def data_sets():
+@pytest.fixture(scope="module", params=[40, pytest.param(200, marks=pytest.mark.slow)])
+def data_sets(request):
     rng = np.random.default_rng(20)
-    logs = [observe(simulate(TRUTH, PROMPTS, TOKENS, rng)) for _ in range(DATA_SETS)]
+    logs = [observe(simulate(TRUTH, PROMPTS, TOKENS, rng)) for _ in range(request.param)]
     return logs, [estimates(log) for log in logs]
 
 
@@ -90,8 +90,11 @@ def test_corrected_intervals_cover_what_was_planted(data_sets, population, capsy
     with capsys.disabled():
         print()
         for name, share in covered.items():
-            print(f"  coverage over {DATA_SETS} data sets: {name} {share:.3f}")
-    assert all(0.90 <= share <= 0.98 for share in covered.values()), covered
+            print(f"  coverage over {len(found)} data sets: {name} {share:.3f}")
+    # Of 40 intervals that cover at 95%, fewer than 33 do so one time in 4,000.
+    least, most = (0.90, 0.98) if len(found) >= 200 else (0.825, 1.0)
+    assert all(least <= share <= most for share in covered.values()), covered
+    assert 0.92 <= np.mean(list(covered.values())) <= 0.98
 
 
 def test_the_population_is_what_the_effects_add_up_to(population):

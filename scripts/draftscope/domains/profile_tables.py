@@ -43,7 +43,7 @@ def depths(found: Statistics) -> Table:
                     "depth": depth,
                     "nodes": own["alpha"].get("nodes"),
                     **number(own["alpha"], "value", "alpha"),
-                    "alpha_change": changes["alpha"].get("pooled"),
+                    **number(changes["alpha"], "pooled", "alpha_change"),
                     **number(own["alpha_chain"], "value", "alpha_chain"),
                     "reached": own["walk_chain"].get("nodes"),
                     **number(own["walk_chain"], "value", "walk_chain"),
@@ -128,9 +128,9 @@ def positions(found: Statistics) -> Table:
             {
                 "domain": domain,
                 "depth": str(depth) if depth else "all",
-                "early": alpha.get("early"),
-                "late": alpha.get("late"),
-                "pooled": alpha.get("pooled"),
+                **number(alpha, "early", "early"),
+                **number(alpha, "late", "late"),
+                **number(alpha, "pooled", "pooled"),
                 "walk_early": walk.get("early"),
                 "walk_late": walk.get("late"),
                 "prompts": walk.get("prompts"),
@@ -180,7 +180,7 @@ def correlations(found: Statistics) -> Table:
                 {
                     "entropy": entropy,
                     "domain": domain,
-                    "pooled": pooled.get("rho"),
+                    **number(pooled, "rho", "pooled"),
                     "prompts": within.get("prompts"),
                     "undefined": within.get("undefined"),
                     **number(within, "rho", "within"),
@@ -212,7 +212,7 @@ def correlations(found: Statistics) -> Table:
             ),
             (
                 "Undefined: prompts whose entropy or acceptance is constant; they are in no mean. "
-                + holm(tests)
+                "Prompts are tested by the signs of their rho. " + holm(tests)
             ),
             intervals(found.settings),
         ],
