@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless domains bench example test test-slow test-cluster lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains bench example test test-slow test-cluster test-gpu lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -72,13 +72,16 @@ example: demo  ## keep the small exhibits of a laptop run in results/example
 	cp results/laptop/scorecard.csv results/laptop/scorecard.md results/example/
 
 test: environment  ## unit tests and one small workflow run
-	"$(BIN)/python" -m pytest -n auto --dist loadgroup -m "not slow and not gpu and not cluster"
+	"$(BIN)/python" -m pytest -n auto -m "not slow and not gpu and not cluster"
 
 test-slow: environment  ## the tests that take minutes each
 	"$(BIN)/python" -m pytest -m "slow and not gpu"
 
 test-cluster: environment  ## a real one-node Slurm, started and stopped here (root and apt)
-	"$(BIN)/python" -m pytest -m cluster tests/cluster
+	"$(BIN)/python" -m pytest -m cluster -rs tests/cluster
+
+test-gpu: environment  ## what only a CUDA device can show, in 8 minutes, to results/gpu.json
+	"$(BIN)/python" tests/gpu/check_gpu.py --output results/gpu.json
 
 lint: environment  ## ruff, snakefmt and snakemake --lint
 	"$(BIN)/python" -m ruff check .
