@@ -38,11 +38,12 @@ def main() -> None:
     decoding_law(settings)
     runtime.prepare(settings["threads"])
     from draftscope import models, records
+    from draftscope.beginnings import beginnings
     from draftscope.models.vocabulary import align
     from draftscope.scoring import check_disagreement, require_same_target
     from draftscope.tree.log import table
     from draftscope.tree.schemas import NODES, TREES
-    from draftscope.tree.scoring import beginnings, score_trees
+    from draftscope.tree.scoring import score_trees
     from draftscope.tree.shape import Shape
 
     if settings["law"]["temperature"]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from draftscope import records
+from draftscope.beginnings import beginnings
 from draftscope.errors import UserError
 from draftscope.models.vocabulary import align
 from draftscope.replay import replay_trajectory
@@ -15,7 +16,7 @@ from draftscope.tree import reader
 from draftscope.tree.log import table
 from draftscope.tree.replay import replay_trees
 from draftscope.tree.schemas import NODES, TREES
-from draftscope.tree.scoring import beginnings, score_trees
+from draftscope.tree.scoring import score_trees
 from draftscope.tree.shape import Shape
 from loading import disturbed, load_tiny, rendered
 from tiny import tiny_model_folder, tiny_tokenizer
@@ -310,5 +311,5 @@ def test_beginnings_are_the_texts_of_a_smaller_budget(target, texts):
         beginnings([ended], 1, 4)[0] | {"budget": 4, "stop_reason": "budget"}
         == beginnings([ended], 1, 4)[0]
     )
-    with pytest.raises(UserError, match="prompt p0, sample 0 .* budget of 14 .* cannot have 15"):
+    with pytest.raises(UserError, match="prompt p0, sample 0 .* budget of 14 .* the 15 wanted"):
         beginnings(texts, 1, 15)

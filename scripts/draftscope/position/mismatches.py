@@ -1,0 +1,149 @@
+"""What the draft said instead of a trigger (Figures 4 and 7), and how much probability it moves.
+
+Counted at the first token of each trigger that was emitted, in texts that do not loop. What the
+draft would have said is typed in the place of that token, after the same text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from draftscope.position.texts import NO_TOKEN, Source, Text
+from draftscope.statistics.intervals import bootstrap_columns
+from draftscope.tokens.names import NAMES, NO_TRIGGER
+from draftscope.tokens.typist import Typist
+
+NOTHING = "none"
+ALL = "all"
+NO_TRIGGERS = "no trigger in these texts"
+NO_MISMATCH = "the draft said every trigger"
+MOST_TOKENS = 40  # rows of what was said, the most frequent first
+Row = dict[str, Any]
+
+
+@dataclass
+class _Place:
+    """One trigger in a text: what the draft said of it."""
+
+    prompt_id: str
+    trigger: str
+    agreed: bool
+    type: str
+    said: str
+    moved: float
+    p: float
+    q: float
+
+
+@dataclass
+class Mismatches:
+    """Collects the triggers of one configuration."""
+
+    triggers: Sequence[str]
+    typist: Typist
+    places: list[_Place] = field(default_factory=list)
+    prompts: set[str] = field(default_factory=set)
+
+    def add(self, text: Text) -> None:
+        if text.problem:
+            return
+        self.prompts.add(text.prompt_id)
+        first = np.flatnonzero(text.initial.astype(bool) & (text.trigger != NO_TRIGGER))
+        agreed = text.proposal[first] == text.token[first]
+        typed = None
+        for place, same in zip(first.tolist(), agreed.tolist(), strict=True):
+            kind, said = "reflection", ""
+            if not same and text.proposal[place] == NO_TOKEN:
+                kind, said = NOTHING, NOTHING
+            elif not same:
+                if typed is None:  # most texts need no second look
+                    typed = self.typist.sequence(text.token.tolist())
+                other = self.typist.alternative(typed, place, int(text.proposal[place]))
+                kind, said = NAMES[other.type], _shown(other.text)
+            numbers = (float(each[place]) for each in (text.moved, text.p, text.q))
+            trigger = self.triggers[int(text.trigger[place])]
+            self.places.append(_Place(text.prompt_id, trigger, same, kind, said, *numbers))
+
+
+def rows(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[Row]:
+    """Rows of `position_mismatches` of one configuration.
+
+    Args:
+        options: of the bootstrap (method, confidence, resamples, rng).
+    """
+    prompts = {prompt: place for place, prompt in enumerate(sorted(found.prompts))}
+    by_trigger: dict[str, list[_Place]] = defaultdict(list)
+    for place in found.places:
+        by_trigger[place.trigger].append(place)
+    listed = [(ALL, found.places)]
+    listed += [(name, by_trigger[name]) for name in found.triggers if by_trigger[name]]
+    made: list[Row] = []
+    for trigger, places in listed:
+        wrong = [place for place in places if not place.agreed]
+        key = source.key | {"trigger": trigger, "triggers": len(places)}
+        reason = None if places else NO_TRIGGERS
+        summary = {"level": "summary", "type": "", "said": ""}
+        made.append(_row(key | summary, wrong, places, prompts, options, reason))
+        if trigger != ALL:
+            continue
+        kinds: dict[str, list[_Place]] = defaultdict(list)
+        tokens: dict[tuple[str, str], list[_Place]] = defaultdict(list)
+        for place in wrong:
+            kinds[place.type].append(place)
+            tokens[place.type, place.said].append(place)
+        for kind in (*NAMES, NOTHING):
+            if kinds[kind]:
+                level = {"level": "type", "type": kind, "said": ""}
+                made.append(_row(key | level, kinds[kind], wrong, prompts, options))
+        frequent = sorted(tokens.items(), key=lambda item: (-len(item[1]), item[0]))
+        for (kind, said), held in frequent[:MOST_TOKENS]:
+            level = {"level": "token", "type": kind, "said": said}
+            made.append(_row(key | level, held, wrong, prompts, options))
+    return made
+
+
+def _row(
+    key: Row,
+    part: Sequence[_Place],
+    whole: Sequence[_Place],
+    prompts: Mapping[str, int],
+    options: Mapping[str, Any],
+    reason: str | None = None,
+) -> Row:
+    """A row about `part`, with its share of `whole`."""
+    counts = np.zeros((2, len(prompts)))
+    for line, places in enumerate((part, whole)):
+        np.add.at(counts[line], [prompts[place.prompt_id] for place in places], 1)
+    share = dict.fromkeys(("share", "share_lower", "share_upper"))
+    row = key | {"prompts": int((counts[1] > 0).sum()), "positions": len(part), "method": "none"}
+    if len(whole):
+        (interval,) = bootstrap_columns(counts[0][:, None], counts[1][:, None], **dict(options))
+        interval = interval.within(most=1.0)
+        share = {
+            "share": interval.estimate,
+            "share_lower": interval.low,
+            "share_upper": interval.high,
+        }
+        row["method"] = "none" if interval.low is None else interval.method
+        reason = reason or interval.reason
+    if not part:
+        reason = reason or NO_MISMATCH
+    return row | share | {name: _mean(part, name) for name in ("moved", "p", "q")} | {
+        "reason": reason
+    }  # fmt: skip
+
+
+def _mean(places: Sequence[_Place], name: str) -> float | None:
+    values = [getattr(place, name) for place in places]
+    return float(np.mean(values)) if values and np.isfinite(values).all() else None
+
+
+def _shown(text: str) -> str:
+    """A token as it can stand in a table: line breaks and tabs written out, edges visible."""
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    return text.replace(" ", "\u2423") if text.strip() != text or not text else text

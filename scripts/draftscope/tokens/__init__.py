@@ -1,0 +1,1 @@
+"""What kind of text each token stands in: reflection, numbers, operators, LaTeX, code and so on."""

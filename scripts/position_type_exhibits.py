@@ -1,0 +1,63 @@
+"""Tables and figures about token types, mismatches at triggers, and the trend within texts.
+
+Writes table_types, table_mismatches, table_trend, table_effects and table_survival (.csv, .md, .tex)
+and figure3, figure4, figure7 and figure_trend (.svg, .pdf) into --folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from draftscope.errors import command
+
+FILES = ("types", "mismatches", "survival", "model")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in FILES:
+        parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
+    parser.add_argument("--folder", required=True, help="folder to write the exhibits into")
+    arguments = parser.parse_args()
+
+    import draftscope.position.token_schemas  # noqa: F401
+    from draftscope import records
+    from draftscope.exhibits import figures
+    from draftscope.position import trend_figure, type_figures, type_tables
+
+    settings = records.condition(arguments.types)["statistics"]
+    frames = {
+        name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
+        for name in FILES
+    }
+    folder = Path(arguments.folder)
+    for name, table in {
+        "table_types": type_tables.by_type(frames["types"], settings),
+        "table_mismatches": type_tables.said_instead(frames["mismatches"], settings),
+        "table_trend": type_tables.trend(frames["model"], settings),
+        "table_effects": type_tables.effects(frames["model"], settings),
+        "table_survival": type_tables.survival(frames["survival"], settings),
+    }.items():
+        table.write(folder / name)
+    confidence = settings["confidence"]
+    first = type_figures.labels(frames["types"])[0]
+    with figures.style():
+        for name, title, figure in (
+            ("figure3", "Figure 3. Acceptance by token type",
+             type_figures.by_type(frames["types"], first, confidence)),
+            ("figure4", "Figure 4. What the draft said instead of a trigger",
+             type_figures.at_triggers(frames["mismatches"], first, confidence)),
+            ("figure7", "Figure 7. Token types and mismatches of the second draft",
+             type_figures.second_draft(frames["types"], frames["mismatches"], confidence)),
+            ("figure_trend", "Trend of acceptance within texts",
+             trend_figure.trend(frames["model"], frames["survival"], margin=settings["margin"],
+                                confidence=confidence)),
+        ):  # fmt: skip
+            figures.save(figure, folder / name, title)
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,122 @@
+# Needs: types, loops, texts and scores of the position study's configurations.
+# Makes: statistics/position/{types,mismatches,survival,model}.parquet; exhibits/position/table_types,
+#   table_mismatches, table_trend, table_effects and table_survival.{csv,md,tex}; figure3, figure4, figure7 and
+#   figure_trend.{svg,pdf}.
+# Why: which tokens a draft misses, and whether acceptance falls along a text once texts are compared
+#   with themselves.
+
+TYPE_STATISTICS = {
+    name: RESULTS / "statistics/position" / f"{name}.parquet"
+    for name in ("types", "mismatches", "survival", "model")
+}
+TYPE_TABLES = (
+    "table_types",
+    "table_mismatches",
+    "table_trend",
+    "table_effects",
+    "table_survival",
+)
+TYPE_FIGURES = ("figure3", "figure4", "figure7", "figure_trend")
+
+
+localrules:
+    position_type_exhibits,
+
+
+def position_type_exhibits():
+    """Tables and figures about token types and the trend within texts."""
+    return [
+        RESULTS / "exhibits/position" / f"{stem}.{kind}"
+        for stems, types in (
+            (TYPE_TABLES, ("csv", "md", "tex")),
+            (TYPE_FIGURES, ("svg", "pdf")),
+        )
+        for stem in stems
+        for kind in types
+    ]
+
+
+def position_study_exhibits():
+    """All exhibits of the position study; those of the sweep where the experiment has one."""
+    sweep = temperature_exhibits() if EXPERIMENT.sweep.use is not None else []
+    return [*position_exhibits(), *position_type_exhibits(), *sweep]
+
+
+def of_target(folder, row):
+    """A file of a configuration's texts, one a target, domain and mode."""
+    target = EXPERIMENT.pairs[row["pair"]]["target"]
+    return RESULTS / folder / target / row["domain"] / f"{row['mode']}.parquet"
+
+
+def texts_of(row):
+    return trajectory_shards(
+        EXPERIMENT.pairs[row["pair"]]["target"], row["domain"], row["mode"]
+    )
+
+
+rule position_tokens:
+    input:
+        code=sources("position_tokens.py"),
+        types=[of_target("tokens", row) for row in CONFIGURATIONS],
+        loops=[of_target("loops", row) for row in CONFIGURATIONS],
+        models=[
+            model_file(EXPERIMENT.pairs[row["pair"]]["target"])
+            for row in CONFIGURATIONS
+        ],
+        trajectories=[path for row in CONFIGURATIONS for path in texts_of(row)],
+        scores=[
+            path
+            for row in CONFIGURATIONS
+            for path in score_shards(row["pair"], row["domain"], row["mode"])
+        ],
+    output:
+        **TYPE_STATISTICS,
+    log:
+        LOGS / "position/tokens.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        settings=as_json(
+            configurations=[
+                row
+                | {
+                    "draft_settings": EXPERIMENT.models[row["draft"]],
+                    "trajectory_shards": len(texts_of(row)),
+                }
+                for row in CONFIGURATIONS
+            ],
+            seed=EXPERIMENT.settings.seed,
+            **block(POSITION.trend),
+            **block(EXPERIMENT.settings.statistics),
+        ),
+        scores=lambda wildcards, input: (
+            ["--scores", *input.scores] if input.scores else []
+        ),
+    shell:
+        "python scripts/position_tokens.py --settings {params.settings:q}"
+        " --token-types {input.types:q} --loops {input.loops:q} --models {input.models:q}"
+        " --trajectories {input.trajectories:q} {params.scores:q} --types {output.types:q}"
+        " --mismatches {output.mismatches:q} --survival {output.survival:q}"
+        " --model {output.model:q} 2> {log:q}"
+
+
+rule position_type_exhibits:
+    input:
+        **TYPE_STATISTICS,
+        code=sources("position_type_exhibits.py"),
+    output:
+        report(
+            position_type_exhibits(),
+            category="Position",
+            labels={"study": "position"},
+        ),
+    log:
+        LOGS / "position/type_exhibits.log",
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        folder=RESULTS / "exhibits/position",
+    shell:
+        "python scripts/position_type_exhibits.py --types {input.types:q}"
+        " --mismatches {input.mismatches:q} --survival {input.survival:q} --model {input.model:q}"
+        " --folder {params.folder:q} 2> {log:q}"
