@@ -39,7 +39,6 @@ def main() -> None:
     from draftscope import records
     from draftscope.certificate_study import draft_side, relaxed, schemas, target_side
     from draftscope.certificate_study import log as recorded
-    from draftscope.certificate_study.answers import Answers
     from draftscope.certificate_study.resampling import Settings
     from draftscope.criteria import Criterion
 
@@ -72,15 +71,13 @@ def main() -> None:
     for texts, rounds in zip(arguments.texts, arguments.rounds, strict=True):
         table = records.read(texts, "certificate_texts")
         domain = records.condition(table)["domain"]
-        answers = Answers(
-            [row for row in prompts if row["domain"] == domain], settings["options"].get(domain)
-        )
         found["relaxed"] += relaxed.decoded(
             own["pair"],
             domain,
             table.to_pylist(),
             records.read(rounds, "rounds").to_pylist(),
-            answers,
+            [row for row in prompts if row["domain"] == domain],
+            settings["options"].get(domain) or {},
             chosen,
         )
     found["relaxed"] += relaxed.replayed(

@@ -143,7 +143,7 @@ def certificates_beside():
 def certificates_condition():
     """The condition of the certificates study, in the keys of the published one."""
     domain = CERTIFICATES.headline
-    use = certificate_use(domain)
+    own = certificate_use(domain)
     beside = certificates_beside()
     others = [name for name in CERTIFIED.targets if name not in beside.values()]
     theirs = PUBLISHED_CONDITIONS["certificates"]["targets"]
@@ -154,8 +154,19 @@ def certificates_condition():
         "targets": {name: identity(target) for name, target in beside.items()},
         "temperature": law(CERTIFICATES.mode)["temperature"],
         "data": data_of(domain),
-        "prompts": use.prompts,
+        "prompts": own.prompts,
         "min_prompt_tokens": CERTIFICATES.min_prompt_tokens,
-        "max_new_tokens": use.max_new_tokens,
+        "max_new_tokens": own.max_new_tokens,
         "chat_template": template(domain)["chat_template"],
     }
+
+
+def certificate_own_text():
+    """The shards of text that only the study needs."""
+    return [
+        certificate_text(target, use.name, shard)
+        for target in CERTIFIED.targets
+        for use in CERTIFICATES.domains
+        if (target, use.name) not in CERTIFIED.shared
+        for shard in certificate_shards(use.name)
+    ]

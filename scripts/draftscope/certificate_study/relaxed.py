@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from draftscope import seeds
-from draftscope.certificate_study.answers import Answers
+from draftscope import answers, seeds
 from draftscope.certificate_study.log import Log
 from draftscope.certificate_study.relaxed_replay import GREEDY, of_target, replay
 from draftscope.certificate_study.resampling import Row, Settings, differences, ratios, said
@@ -75,7 +74,8 @@ def decoded(
     domain: str,
     texts: Sequence[Mapping[str, Any]],
     rounds: Sequence[Mapping[str, Any]],
-    answers: Answers,
+    prompts: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
     settings: Settings,
 ) -> list[Row]:
     """Rows of `certificates_relaxed` with source live, the greedy rule first.
@@ -83,7 +83,8 @@ def decoded(
     Args:
         texts: rows of schema certificate_texts, of several rules on the same prompts.
         rounds: rows of schema rounds, of the same texts.
-        answers: scores the texts of this domain, where there is a checker.
+        prompts: rows of schema prompts; their checkers judge the answers, where they have any.
+        options: of the domain's generated problems, by task.
     """
     by_rule: Group = defaultdict(list)
     for text in texts:
@@ -91,26 +92,31 @@ def decoded(
     counts: dict[tuple[str, str], int] = defaultdict(int)
     for one in rounds:
         counts[one["rule"], one["prompt_id"]] += 1
-    prompts = list(dict.fromkeys(text["prompt_id"] for text in texts))
-    sums = {rule: _sums(rows, counts, prompts, answers) for rule, rows in by_rule.items()}
+    asked = {row["prompt_id"]: row for row in prompts}
+    judged = {
+        rule: [right(asked.get(text["prompt_id"]), text["text"], options) for text in rows]
+        for rule, rows in by_rule.items()
+    }
+    names = list(dict.fromkeys(text["prompt_id"] for text in texts))
+    sums = {rule: _sums(rows, counts, names, judged[rule]) for rule, rows in by_rule.items()}
     greedy = {(t["prompt_id"], t["sample"]): list(t["token_ids"]) for t in by_rule[GREEDY]}
     rows = []
     for rule, own in sums.items():
-        first, names = by_rule[rule][0], (LIVE, pair_name, domain, rule)
+        first, key = by_rule[rule][0], (LIVE, pair_name, domain, rule)
         base = sums[GREEDY]
         columns = {"log_p": "tokens", "own": "tokens"}
         if own["checked"].any():
             columns["right"] = "checked"
         found, missing = ratios(
-            {name: (own[name], own[below]) for name, below in columns.items()}, settings, *names
+            {name: (own[name], own[below]) for name, below in columns.items()}, settings, *key
         )
         cost, more = differences(
             {"cost": (own["log_p"], own["tokens"], base["log_p"], base["tokens"])},
             settings,
-            *names,
+            *key,
         )
         lengths = _lengths(
-            (own["tokens"], own["rounds"]), (base["tokens"], base["rounds"]), settings, names
+            (own["tokens"], own["rounds"]), (base["tokens"], base["rounds"]), settings, key
         )
         same = sum(
             greedy.get((t["prompt_id"], t["sample"])) == list(t["token_ids"]) for t in by_rule[rule]
@@ -121,34 +127,39 @@ def decoded(
             | found
             | cost
             | {
-                "prompts": len(prompts),
+                "prompts": len(names),
                 "same_text": same,
                 "checked": int(own["checked"].sum()) or None,
-                "reason": said({"length": lengths["reason"]} if lengths["reason"] else {})
-                or said(missing | more),
+                "reason": "; ".join(filter(None, (lengths["reason"], said(missing | more)))) or None,
             }
         )
     return rows
+
+
+def right(prompt: Mapping[str, Any] | None, text: str, options: Mapping[str, Any]) -> bool | None:
+    """Whether a text answers its prompt rightly; None where no checker says so."""
+    if prompt is None or prompt["checker"] not in answers.CHECKERS:
+        return None
+    return answers.judge(prompt, text, options).correct
 
 
 def _sums(
     texts: Sequence[Mapping[str, Any]],
     counts: Mapping[tuple[str, str], int],
     prompts: Sequence[str],
-    answers: Answers,
+    judged: Sequence[bool | None],
 ) -> dict[str, np.ndarray]:
     place = {prompt: number for number, prompt in enumerate(prompts)}
     out = {name: np.zeros(len(prompts)) for name in
            ("tokens", "rounds", "log_p", "own", "checked", "right")}  # fmt: skip
-    for text in texts:
+    for text, verdict in zip(texts, judged, strict=True):
         at = place[text["prompt_id"]]
         out["tokens"][at] += len(text["token_ids"])
         out["log_p"][at] += float(np.sum(text["log_p"]))
         out["own"][at] += int(np.sum(text["greedy"]))
-        score = answers.score(text["prompt_id"], text["text"])
-        if score is not None:
+        if verdict is not None:
             out["checked"][at] += 1
-            out["right"][at] += score
+            out["right"][at] += verdict
     for prompt, at in place.items():
         out["rounds"][at] = counts[texts[0]["rule"], prompt]
     return out

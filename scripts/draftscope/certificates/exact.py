@@ -174,46 +174,47 @@ def certificate(p: Any, rejected: Any) -> np.ndarray:
 
 
 def active_size(p: Any, rejected: Any) -> np.ndarray:
-    """|A| of Theorem 4.6, [...]: tokens that the nearest rejected draft puts at the level."""
+    """|A| of Theorem 4.6, [...]: tokens that the nearest rejected draft puts at one level."""
     p = probabilities(p)
-    q = worst_draft(p, rejected)
-    mask = np.broadcast_to(np.asarray(rejected, dtype=bool), p.shape)
-    at_star = np.where(mask, p, -1.0).argmax(-1)
-    level = np.take_along_axis(q, at_star[..., None], -1)
-    return (p > level).sum(-1) + 1
+    _, star, level = _lifted(p, rejected)
+    above = p > level[..., None]
+    np.put_along_axis(above, star[..., None], True, -1)
+    return above.sum(-1)
 
 
 def worst_draft(p: Any, rejected: Any) -> np.ndarray:
     """The nearest draft whose most probable tokens include a rejected one, [..., V].
 
-    Its KL(p || q) is the certificate. Rows without a rejected token come back as NaN: no draft is
-    rejected.
+    Its KL(p || q) is the certificate. Rows without a rejected token come back as NaN: there no
+    draft is rejected.
+
+    Args:
+        p, rejected: as in `certificate`.
     """
     p = probabilities(p)
+    found, star, level = _lifted(p, rejected)
+    q = np.minimum(p, level[..., None])
+    np.put_along_axis(q, star[..., None], level[..., None], -1)
+    return np.where(found[..., None], q, np.nan)
+
+
+def _lifted(p: np.ndarray, rejected: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether a token is rejected, the most probable rejected one, and the level; [...] each."""
     mask = np.broadcast_to(np.asarray(rejected, dtype=bool), p.shape)
-    flat, masks = p.reshape(-1, p.shape[-1]), mask.reshape(-1, p.shape[-1])
-    out = np.full(flat.shape, np.nan)
-    for row, (own, region) in enumerate(zip(flat, masks, strict=True)):
-        if not region.any():
-            continue
-        star = int(np.where(region, own, -1.0).argmax())
-        level = float(water_level(np.sort(own)[None, ::-1], own[[star]])[0][0])
-        out[row] = np.minimum(own, level)
-        out[row, star] = level
-    return out.reshape(p.shape)
+    star = np.where(mask, p, -1.0).argmax(-1)
+    own = np.take_along_axis(p, star[..., None], -1)[..., 0]
+    return mask.any(-1), star, water_level(np.sort(p, -1)[..., ::-1], own)[0]
 
 
 def worst_tree_draft(p: Any, m: int) -> np.ndarray:
     """The nearest draft with m tokens as probable as x0, [..., V]; NaN where V is at most m."""
     p = probabilities(p)
-    flat = p.reshape(-1, p.shape[-1])
-    out = np.full(flat.shape, np.nan)
-    if p.shape[-1] > m:
-        for row, own in enumerate(flat):
-            order = np.argsort(-own, kind="stable")
-            level = float(tree_level(own[order][None], m)[0])
-            out[row] = own
-            out[row, order[0]] = level
-            others = order[1 : m + 1]
-            out[row, others] = np.maximum(own[others], level)
-    return out.reshape(p.shape)
+    if p.shape[-1] <= m:
+        return np.full(p.shape, np.nan)
+    order = np.argsort(-p, axis=-1, kind="stable")[..., : m + 1]
+    top = np.take_along_axis(p, order, -1)
+    level = tree_level(top, m)[..., None]
+    first = np.arange(m + 1) == 0
+    q = p.copy()
+    np.put_along_axis(q, order, np.where(first, level, np.maximum(top, level)), -1)
+    return q
