@@ -97,6 +97,17 @@ EXPERIMENT = {
         "fewest_reached": 1,
         "equivalence": {"generations": 60, "tokens": 10},
     },
+    "certificates": {
+        "pairs": ["copy", "other"],
+        "mode": "cold",
+        "domains": [
+            {"name": "small", "prompts": 5, "max_new_tokens": 16},
+            {"name": "raw", "prompts": 5, "max_new_tokens": 12},
+        ],
+        "headline": "small",
+        "relaxed": {"pair": "copy", "draft_length": 2, "batch_size": 4},
+        "equivalence": {"trials": 3000},
+    },
     "report": {"title": "A tiny run", "viewer_trajectories": 1, "not_measured": []},
 }
 

@@ -13,6 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.certificate_study.settings import (
+    Certificates,
+    CertificateStudy,
+    resolve_certificates,
+)
 from draftscope.domains.settings import Trees, TreeStudy, resolve_trees
 from draftscope.errors import UserError
 from draftscope.lossless.settings import Live, Lossless, resolve_live
@@ -99,7 +104,7 @@ class Report(Strict):
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[Literal["position", "lossless", "domains"]] = Field(min_length=1)
+    studies: list[Literal["position", "lossless", "domains", "certificates"]] = Field(min_length=1)
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -114,6 +119,7 @@ class Experiment(Strict):
     choice: Choice
     lossless: Lossless
     trees: Trees
+    certificates: Certificates
     scorecard: Scorecard
     report: Report
 
@@ -157,7 +163,10 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
         collecting.check({"domain": use.name, **domains[use.name]}, use.prompts)
     live = _live(settings, rows)
     trees = _trees(settings, rows, pairs)
-    models = registry.models_of({**pairs, **live.pairs, **trees.pairs}, rows["models"])
+    certificates = _certificates(settings, rows, pairs)
+    models = registry.models_of(
+        {**pairs, **live.pairs, **trees.pairs, **certificates.pairs}, rows["models"]
+    )
     if any(mode["imported"] is None for mode in modes.values()):
         registry.refuse_llama_cpp(pairs, models, ("target",), "generate texts in batches")
     for use in (settings.lossless.batch, settings.lossless.equivalence):
@@ -165,10 +174,12 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
             together = {use.pair: live.pairs[use.pair]}
             registry.refuse_llama_cpp(together, models, ("target", "draft"), "decode in batches")
     registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
-    evaluated = {**domains, **live.domains, **trees.domains}
+    evaluated = {**domains, **live.domains, **trees.domains, **certificates.domains}
     calibration = registry.calibration_domains(models, rows["domains"], evaluated)
     _check_references(settings, pairs, modes, names, rows["models"])
-    return Resolved(settings, models, pairs, domains, modes, live, trees, calibration)
+    return Resolved(
+        settings, models, pairs, domains, modes, live, trees, calibration, certificates=certificates
+    )
 
 
 def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
@@ -202,6 +213,23 @@ def _trees(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, d
         if "domains" in settings.studies:
             raise
         return TreeStudy(problem=str(error))
+
+
+def _certificates(
+    settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]
+) -> CertificateStudy:
+    """What is certified; an experiment without the certificates study need not fit it."""
+    block = settings.certificates
+    main = {use.name: use for use in settings.domains}
+    generated = {pair["target"] for pair in pairs.values()}
+    try:
+        return resolve_certificates(
+            block, rows, main, generated if block.mode in settings.modes else set()
+        )
+    except UserError as error:
+        if "certificates" in settings.studies:
+            raise
+        return CertificateStudy(problem=str(error))
 
 
 def _check_references(

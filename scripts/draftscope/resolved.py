@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from draftscope.certificate_study.settings import CertificateStudy
 from draftscope.domains.settings import TreeStudy
 from draftscope.lossless.settings import Live
 from draftscope.stage import DomainUse
@@ -19,7 +20,8 @@ class Resolved:
     """An experiment with the registry rows it uses, as plain dictionaries ready for `params`.
 
     `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
-    those of the live loop, `trees` those that token trees are scored on; `models` are of all, and
+    those of the live loop, `trees` those that token trees are scored on,
+    `certificates` those that are certified; `models` are of all, and
     `calibration` holds the domains whose training prompts some of them are quantized on.
     """
 
@@ -31,6 +33,7 @@ class Resolved:
     live: Live
     trees: TreeStudy
     calibration: Mapping[str, dict]
+    certificates: CertificateStudy = field(default_factory=CertificateStudy)
 
     @property
     def targets(self) -> list[str]:

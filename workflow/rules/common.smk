@@ -109,7 +109,12 @@ def model_file(name):
 
 def row_of(kind, name):
     """The registry row of a domain or mode, of whichever study it is."""
-    users = (EXPERIMENT, EXPERIMENT.live, EXPERIMENT.trees)
+    users = (
+        EXPERIMENT,
+        EXPERIMENT.live,
+        EXPERIMENT.trees,
+        EXPERIMENT.certificates,
+    )
     found = [getattr(user, kind) for user in users]
     if kind == "domains":
         found.append(EXPERIMENT.calibration)

@@ -47,10 +47,24 @@ if "domains" in EXPERIMENT.settings.studies:
         "title": "Domains: the published analysis of this run and the corrected one",
     }
     SCHEMAS += ["draftscope.tree.schemas", "draftscope.domains.schemas"]
+if "certificates" in EXPERIMENT.settings.studies:
+    STUDIES["certificates"] = {
+        "title": "Certificates of acceptance",
+        "exhibits": certificates_exhibits(),
+    }
+    HEADLINES["certificates"] = {
+        "statements": "findings",
+        "title": "Certificates: how close a draft must be to be sure of acceptance",
+    }
+    SCHEMAS += [
+        "draftscope.certificate_study.record_schemas",
+        "draftscope.certificate_study.schemas",
+    ]
 # Text that the report counts: the experiment's, and what a study of it has of its own.
 TEXTS = [
     *all_trajectories(),
     *(tree_text() if "domains" in EXPERIMENT.settings.studies else []),
+    *(certificate_own_text() if "certificates" in EXPERIMENT.settings.studies else []),
 ]
 
 
