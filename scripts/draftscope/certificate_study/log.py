@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from draftscope import records
 from draftscope.certificate_study import record_schemas  # noqa: F401  (registers its schemas)
@@ -167,7 +168,7 @@ def _log(
     for group in groups.values():
         beside = pa.concat_tables(d for _, d in group)
         for name in dict.fromkeys(beside["draft"].to_pylist()):
-            own = beside.filter(pa.compute.equal(beside["draft"], name))
+            own = beside.filter(pc.equal(beside["draft"], name))
             if not all(own[key].equals(first[key]) for key in keys):
                 raise UserError(
                     f"the recording of draft {name} holds other positions than {target}'s"

@@ -184,10 +184,10 @@ def kept(p: Tensor, entropy: Tensor, criteria: Sequence[Criterion], depth: int) 
     width = p.shape[-1]
     deep = min(max(depth, *(criterion.depth for criterion in criteria)), width)
     out: list[np.ndarray] = [np.empty(0)] * len(p)
-    places = np.arange(len(p))
+    nats, places = entropy.cpu().numpy(), np.arange(len(p))
     while len(places):
-        top = p[torch.from_numpy(places).to(p.device)].topk(deep, -1).values.cpu().numpy()
-        own = entropy.cpu().numpy()[places]
+        rows = p if len(places) == len(p) else p[torch.from_numpy(places).to(p.device)]
+        top, own = rows.topk(deep, -1).values.cpu().numpy(), nats[places]
         enough = np.full(len(places), True)
         for criterion in criteria:
             enough &= evaluate(criterion, top, own, deep == width)[1]

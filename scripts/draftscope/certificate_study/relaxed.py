@@ -130,7 +130,8 @@ def decoded(
                 "prompts": len(names),
                 "same_text": same,
                 "checked": int(own["checked"].sum()) or None,
-                "reason": "; ".join(filter(None, (lengths["reason"], said(missing | more)))) or None,
+                "reason": "; ".join(filter(None, (lengths["reason"], said(missing | more))))
+                or None,
             }
         )
     return rows
