@@ -145,8 +145,11 @@ def load(
             )
     except (ValueError, ImportError) as error:
         if "attn" in str(error) or "attention" in str(error).lower():
-            reason = str(error).splitlines()[0]
-            raise UserError(f"model {name} cannot use attention {attention!r}: {reason}") from error
+            missing = isinstance(error, ImportError)
+            reason = str(error).splitlines()[0] if missing else "its architecture has none such"
+            raise UserError(
+                f"model {name} cannot use attention {attention!r}: {reason}; 'eager' is always there"
+            ) from error
         raise
     _check_complete(found, folder, name)
     _check_dtype(model, dtype, name)
