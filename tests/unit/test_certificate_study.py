@@ -91,7 +91,7 @@ def test_the_kl_of_a_draft_is_that_of_its_definition(folder, p, name):
 def test_a_recording_is_deep_enough_by_itself(p):
     rows = torch.from_numpy(p)
     entropy = torch.special.entr(rows).sum(-1)
-    wide = [Criterion("multiplicative", a=1e-4), Criterion("tree", m=3)]
+    wide = [Criterion("multiplicative", a=0.1), Criterion("tree", m=3)]
     kept = recording.kept(rows, entropy, wide, 5)
     assert min(map(len, kept)) >= 5 and len({len(top) for top in kept}) > 1
     for top, own in zip(kept, p, strict=True):

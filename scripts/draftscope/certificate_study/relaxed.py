@@ -18,10 +18,11 @@ from draftscope.live.loop import decode
 from draftscope.live.rules import RULES, relaxed
 from draftscope.lossless.judgement import Outcome, Subject, goodness_of_fit, row
 from draftscope.lossless.markov import pair
-from draftscope.lossless.rule_level import CONTROL_FAMILY, emitted, families
+from draftscope.lossless.rule_level import emitted, families
 
 Group = dict[str, list[Mapping[str, Any]]]
 LIVE, REPLAY = "live", "replay"
+FAMILY = "heavy-tailed"
 MARKOV_TEXTS, MARKOV_TOKENS, MARKOV_VOCABULARY = 20, 40, 48
 COLUMNS = ("acceptance_length", "gain", "log_p", "cost", "own", "right")
 
@@ -176,15 +177,16 @@ def equivalence(
     plain decoding, bit for bit.
 
     Args:
-        trials: tokens that each rule emits on one family of p and q.
+        trials: tokens that each rule emits, of a heavy-tailed law p whose draft is p itself. A rule
+            that accepts a share s of p then emits accepted tokens too often, by s (1 - s) in all.
     """
-    p, q = families(seed)[CONTROL_FAMILY]
+    p, _ = families(seed)[FAMILY]
     wrong = [relaxed(criterion) for criterion in rules]
     rows = []
     for rule in (RULES["speculative_sampling"], *wrong):
         rng = seeds.generator("relaxed", seed, rule.name)
-        outcome = goodness_of_fit(emitted(rule, p, q, trials, rng), p, level)
-        subject = Subject(1, CONTROL_FAMILY, rule.name, rule.lossless, trials, trials)
+        outcome = goodness_of_fit(emitted(rule, p, p, trials, rng), p, level)
+        subject = Subject(1, f"{FAMILY}, draft as target", rule.name, rule.lossless, trials, trials)
         rows.append(row(subject, outcome, level))
     target, draft = pair(MARKOV_VOCABULARY, seed, noise=0.5)
     plain = [_greedy_text(target, None, i, None) for i in range(MARKOV_TEXTS)]

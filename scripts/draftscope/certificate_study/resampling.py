@@ -48,6 +48,7 @@ def ratios(
         A row with name, name_lower, name_upper, and the reasons by name of what is missing.
     """
     above, below = (np.stack(side, axis=1) for side in zip(*columns.values(), strict=True))
+    above = np.where(below.sum(0) > 0, above, 0.0)  # a ratio of something to nothing is none
     return _rows(list(columns), bootstrap_columns(above, below, **settings.options(*names)))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
+from scipy.optimize import elementwise
 
 LOG2 = math.log(2)
 Real = float | np.ndarray
@@ -56,7 +57,7 @@ def g_inverse(kl: Real) -> np.ndarray:
     wanted = np.asarray(kl, float)
     inside = np.clip(wanted, 0.0, LOG2)
     zeros, ones = np.zeros_like(inside), np.ones_like(inside)
-    found = optimize.elementwise.find_root(lambda d, e: g(d) - e, (zeros, ones), args=(inside,))
+    found = elementwise.find_root(lambda d, e: g(d) - e, (zeros, ones), args=(inside,))
     return np.where(wanted > LOG2, np.inf, np.where(wanted <= 0, 0.0, found.x))
 
 
