@@ -79,12 +79,14 @@ def _views(
     from draftscope import records
     from draftscope.exhibits import viewer
 
-    rounds = records.read(path, "rounds")
-    rounds = rounds.filter(pc.equal(rounds["draft_length"], settings["draft_length"]))
     draft = records.condition(path).get("draft")
     chosen: dict[tuple[str, int], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for text in texts:
-        for row in records.read(text, "trajectories").to_pylist():
+        if len(chosen) == settings["trajectories"]:
+            break
+        rows = records.read(text, "trajectories").to_pylist()
+        rounds = _rounds(path, {row["prompt_id"] for row in rows}, settings["draft_length"])
+        for row in rows:
             if len(chosen) == settings["trajectories"]:
                 break
             mine = _of(rounds, row)
@@ -104,6 +106,22 @@ def _views(
         viewer.view(tokenizer, row, mine, scored.get(key), settings["tokens"])
         for key, (row, mine) in chosen.items()
     ]
+
+
+def _rounds(path: str, prompts: set[str], draft_length: int) -> Any:
+    """The rounds of some prompts; a file may hold millions of others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from draftscope import columns
+    from draftscope.schemas import SCHEMAS
+
+    wanted = pa.array(sorted(prompts))
+    parts = [SCHEMAS["rounds"].empty_table()]
+    for table in columns.batches(path, "rounds", SCHEMAS["rounds"].names):
+        mine = pc.is_in(table["prompt_id"], wanted)
+        mine = pc.and_(mine, pc.equal(table["draft_length"], draft_length))
+        parts.append(table.filter(mine).cast(SCHEMAS["rounds"]))
+    return pa.concat_tables(parts)
 
 
 def _why(texts: list[str]) -> str:

@@ -8,29 +8,36 @@ as the published protocol does.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from draftscope import records, seeds
+from draftscope import records
+from draftscope.errors import UserError
 from draftscope.position import inputs
+from draftscope.position.estimates import (
+    CURVES,
+    NO_HALVES,
+    NO_SCORES,
+    PAIRED_METRICS,
+    Estimates,
+    Rows,
+    Settings,
+    undefined,
+)
 from draftscope.position.schemas import METRICS, SUBSETS
-from draftscope.statistics.bins import position_curve
-from draftscope.statistics.halves import paired_halves, pooled_difference, window_sums
-from draftscope.statistics.intervals import Interval, bootstrap, bootstrap_columns
 from draftscope.statistics.multiple import holm
 from draftscope.statistics.observations import Observations, exclude_loops
+from draftscope.statistics.sums import PositionSums, Texts
 
-PAIRED_METRICS = ("def1", "alpha")
-NO_SCORES = "not defined: the draft has no distribution at each position"
+__all__ = ["NO_HALVES", "NO_SCORES", "NO_TEXT", "Configuration", "Settings", "study"]
 NO_TEXT = "no prompt has text: all were skipped"
-NO_HALVES = "no prompt has a value in both halves"
 _EXCLUDE = {"loops_removed": "problems", "spans_cut": "spans"}
-Rows = dict[str, list[dict[str, Any]]]
+# By metric and subset: sums of what counts, and of everything as published.
+Found = dict[tuple[str, str], tuple[PositionSums, PositionSums]]
 
 
 @dataclass(frozen=True)
@@ -56,26 +63,8 @@ class Configuration:
         return (self.rounds, self.loops, *self.scores)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How the study counts and resamples.
-
-    Attributes:
-        support_prompts: a bin of the curve with fewer prompts is not interpreted.
-        Others as in `statistics.intervals`.
-    """
-
-    draft_length: int
-    bin_width: int
-    confidence: float
-    resamples: int
-    method: str
-    seed: int
-    support_prompts: int = 10
-
-
 def study(configurations: Sequence[Configuration], settings: Settings) -> Rows:
-    """Rows of every schema of the study, by schema name; one configuration in memory at a time.
+    """Rows of every schema of the study, by schema name; one configuration at a time.
 
     Raises:
         UserError: files that are missing, damaged, or of different runs.
@@ -95,14 +84,15 @@ def measure(configuration: Configuration, settings: Settings) -> Rows:
     inputs.require_one_run(
         configuration.paths, {"domain": configuration.domain, "mode": configuration.mode}
     )
-    seen: dict[str, tuple[Observations, Observations] | None] = dict.fromkeys(METRICS)
-    seen["def1"] = inputs.round_observations(configuration.rounds, loops, settings.draft_length)
-    if configuration.scores:
-        found = inputs.position_observations(configuration.scores, configuration.draft)
-        seen |= {metric: (values, values) for metric, values in found.items()}
+    try:
+        texts = Texts(loops)
+    except ValueError as error:
+        raise UserError(f"{configuration.loops}: {error}") from error
     rows: Rows = {}
-    for metric, pair in seen.items():
-        for subset in SUBSETS:
+    for metrics in (METRICS[:1], METRICS[1:]):
+        blocks = _blocks(configuration, metrics, texts, settings.draft_length)
+        found = _sums(metrics, blocks, texts, loops, settings.bin_width) if blocks else {}
+        for metric, subset in itertools.product(metrics, SUBSETS):
             key = {
                 "label": configuration.label,
                 "pair": configuration.pair,
@@ -113,11 +103,11 @@ def measure(configuration: Configuration, settings: Settings) -> Rows:
                 "metric": metric,
                 "subset": subset,
             }
-            if pair is None:
+            if (metric, subset) not in found:
                 if metric in PAIRED_METRICS:
-                    rows.setdefault("position_paired", []).append(_undefined(key, loops))
+                    rows.setdefault("position_paired", []).append(undefined(key, loops))
                 continue
-            estimates = _Estimates(key, *(_subset(each, loops, subset) for each in pair), settings)
+            estimates = Estimates(key, *found[metric, subset], settings)
             for schema, added in estimates.rows(loops).items():
                 rows.setdefault(schema, []).extend(added)
     if not loops.num_rows:  # whatever else a statistic says of nothing, this is why
@@ -135,185 +125,34 @@ def adjust(paired: list[dict[str, Any]]) -> None:
             row["holm_p"], row["family"] = p, adjusted.n
 
 
+def _blocks(
+    configuration: Configuration, metrics: Sequence[str], texts: Texts, draft_length: int
+) -> inputs.Blocks | None:
+    """What these metrics are counted from: def1 from rounds, the others from scores, if any."""
+    if "def1" in metrics:
+        return inputs.round_blocks(configuration.rounds, texts, draft_length)
+    if not configuration.scores:
+        return None
+    return inputs.position_blocks(configuration.scores, texts, configuration.draft)
+
+
+def _sums(
+    metrics: Sequence[str], blocks: inputs.Blocks, texts: Texts, loops: pa.Table, bin_width: int
+) -> Found:
+    """What the estimates need of every round or position, with one block of them in memory."""
+    found: Found = {}
+    for metric, subset in itertools.product(metrics, SUBSETS):
+        own = PositionSums(texts, bin_width if subset in CURVES else None)
+        # Of positions everything counts; of rounds the published columns hold more.
+        found[metric, subset] = own, PositionSums(texts) if metric == "def1" else own
+    for fill in (PositionSums.add, PositionSums.add_sides):
+        for metric, pair in (item for block in blocks() for item in block.items()):
+            for subset in SUBSETS:
+                # Sums of which there is one, not two, are filled once.
+                for into, seen in dict(zip(found[metric, subset], pair, strict=True)).items():
+                    fill(into, _subset(seen, loops, subset))
+    return found
+
+
 def _subset(seen: Observations, loops: pa.Table, subset: str) -> Observations:
     return seen if subset == "all" else exclude_loops(seen, loops, _EXCLUDE[subset])
-
-
-def _prompts(loops: pa.Table, subset: str) -> tuple[int, int]:
-    """Prompts measured, and those of them that the subset leaves out as loop problems."""
-    prompts = set(loops["prompt_id"].to_pylist())
-    if subset != "loops_removed":
-        return len(prompts), 0
-    kept = loops.filter(pc.invert(loops["loop_problem"]))
-    return len(prompts), len(prompts) - len(set(kept["prompt_id"].to_pylist()))
-
-
-def _undefined(key: dict[str, Any], loops: pa.Table) -> dict[str, Any]:
-    """A row that says that a draft without a distribution has no alpha."""
-    total, lost = _prompts(loops, key["subset"])
-    row = key | {"prompts": 0, "prompts_total": total, "left_out_loops": lost, "left_out_short": 0}
-    row |= dict.fromkeys(("full_rounds", "cut_rounds", "positions", "family"), 0)
-    for name in ("difference", "published"):
-        row |= dict.fromkeys((name, f"{name}_lower", f"{name}_upper"))
-    for prefix in ("", "published_"):
-        row |= dict.fromkeys((f"{prefix}up", f"{prefix}down", f"{prefix}ties"), 0)
-        row[f"{prefix}p"] = None
-    row |= dict.fromkeys(("percentile_lower", "percentile_upper", "holm_p"))
-    return row | {"method": "none", "reason": NO_SCORES}
-
-
-class _Estimates:
-    """The estimates of one configuration, metric and subset.
-
-    `full` holds what the corrected columns count, `everything` also the cut rounds.
-    """
-
-    def __init__(
-        self,
-        key: dict[str, Any],
-        full: Observations,
-        everything: Observations,
-        settings: Settings,
-    ) -> None:
-        self.key, self.settings = key, settings
-        self.full, self.everything = full, everything
-        self.rounds = key["metric"] == "def1"
-
-    def rows(self, loops: pa.Table) -> Rows:
-        found: Rows = {
-            "position_pooled": [self.pooled()],
-            "position_halves": self.halves(),
-            "position_quintiles": self.quintiles(),
-        }
-        if self.key["metric"] in PAIRED_METRICS:
-            found["position_paired"] = [self.paired(loops)]
-        if self.key["subset"] != "spans_cut":
-            found["position_curves"] = self.curves()
-        return found
-
-    def options(self, method: str | None = None) -> dict[str, Any]:
-        # The key is the configuration's own, so its interval stays when another one is added.
-        names = (self.key[name] for name in ("pair", "domain", "mode", "metric", "subset"))
-        return {
-            "method": method or self.settings.method,
-            "confidence": self.settings.confidence,
-            "resamples": self.settings.resamples,
-            "rng": seeds.generator("position", self.settings.seed, *names),
-        }
-
-    def paired(self, loops: pa.Table) -> dict[str, Any]:
-        own = paired_halves(self.full, **self.options())
-        percentile = bootstrap(own.differences, **self.options("percentile"))
-        printed = paired_halves(self.everything, **self.options("percentile"))
-        total, lost = _prompts(loops, self.key["subset"])
-        values = len(self.full.value)
-        row = self.key | {
-            "prompts": own.n,
-            "prompts_total": total,
-            "left_out_loops": lost,
-            "left_out_short": total - lost - own.n,
-            "full_rounds": values if self.rounds else 0,
-            "cut_rounds": len(self.everything.value) - values,
-            "positions": 0 if self.rounds else values,
-            "method": own.interval.method,
-            "percentile_lower": percentile.low,
-            "percentile_upper": percentile.high,
-            "holm_p": None,
-            "family": 0,
-            "reason": own.reason if own.n else NO_HALVES,
-        }
-        row |= _named("difference", own.interval) | _named("published", printed.interval)
-        for prefix, test in (("", own.sign), ("published_", printed.sign)):
-            row |= {f"{prefix}{name}": getattr(test, name) for name in ("up", "down", "ties")}
-            row[f"{prefix}p"] = test.p
-        return row
-
-    def pooled(self) -> dict[str, Any]:
-        own = pooled_difference(self.full, **self.options())
-        printed = pooled_difference(self.everything, **self.options("student"))
-        late = self.full.start >= (own.split or 0.0)
-        return self.key | {
-            "prompts": own.n,
-            "observations": len(self.full.value),
-            "split": own.split,
-            "first": _mean(self.full, ~late),
-            "second": _mean(self.full, late),
-            **_named("difference", own.interval),
-            "method": own.interval.method,
-            "published": printed.difference,
-            "cut_rounds": len(self.everything.value) - len(self.full.value),
-            "reason": own.reason,
-        }
-
-    def halves(self) -> list[dict[str, Any]]:
-        found = self.means(_complete_means(self.full, 2))
-        return [
-            self.key
-            | {"half": half, "prompts": mean.n, "method": mean.method}
-            | _named("mean", mean)
-            | {"reason": mean.reason}
-            for half, mean in zip(("first", "second"), found, strict=True)
-        ]
-
-    def quintiles(self) -> list[dict[str, Any]]:
-        values = _complete_means(self.full, 5)
-        changes = values - values[:, :1]
-        changes[np.abs(changes) < 1e-12] = 0.0  # rounding of equal rates
-        left_out = len(self.full.prompt_ids) - len(values)
-        found = zip(self.means(values), self.means(changes), strict=True)
-        return [
-            self.key
-            | {"quintile": number, "prompts": mean.n, "left_out_short": left_out}
-            | _named("mean", mean)
-            | _named("change", change)
-            | {"method": mean.method, "reason": mean.reason}
-            for number, (mean, change) in enumerate(found)
-        ]
-
-    def means(self, values: np.ndarray) -> list[Interval]:
-        """Intervals of the means over prompts of each column of [prompts, columns]."""
-        return bootstrap_columns(values, np.ones_like(values), **self.options())
-
-    def curves(self) -> list[dict[str, Any]]:
-        width = self.settings.bin_width
-        curve = position_curve(self.full, width, **self.options())
-        return [
-            self.key
-            | {
-                "start": int(row["left"]),
-                "stop": int(row["right"]),
-                "prompts": int(row["prompts"]),
-                "alive": int(row["alive"]),
-                "observations": int(row["values"]),
-                "mean": records.none_if_nan(row["mean"]),
-                "mean_lower": records.none_if_nan(row["low"]),
-                "mean_upper": records.none_if_nan(row["high"]),
-                "method": self.settings.method,
-                "supported": row["prompts"] >= self.settings.support_prompts,
-                "reason": row["reason"] if isinstance(row["reason"], str) else None,
-            }
-            for row in curve.to_dict("records")
-        ]
-
-
-def _complete_means(seen: Observations, windows: int) -> np.ndarray:
-    """Mean of each equal part of the text, [prompts, windows].
-
-    Only trajectories with a value in every part count, so that parts are compared within the
-    same texts; samples of a prompt are averaged, and prompts without such a text are left out.
-    """
-    sums, counts = window_sums(seen, windows)
-    whole = (counts > 0).all(axis=1)
-    means = sums[whole] / (counts[whole] * seen.scale)
-    total = np.zeros((len(seen.prompt_ids), windows))
-    np.add.at(total, seen.prompt[whole], means)
-    number = np.bincount(seen.prompt[whole], minlength=len(seen.prompt_ids))
-    return total[number > 0] / number[number > 0, None]
-
-
-def _mean(seen: Observations, which: np.ndarray) -> float | None:
-    return float(seen.value[which].mean() / seen.scale) if which.any() else None
-
-
-def _named(name: str, found: Interval) -> dict[str, float | None]:
-    return {name: found.estimate, f"{name}_lower": found.low, f"{name}_upper": found.high}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from draftscope.statistics.halves import window_sums
 from draftscope.statistics.intervals import Interval, bootstrap_columns
 from draftscope.statistics.observations import Observations
+from draftscope.statistics.sums import PositionSums, bin_edges, bin_sums, window_sums
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ def quintiles(data: Observations, windows: int = 5, **options: Any) -> Quintiles
     return Quintiles(data.quantity, tuple(intervals), n, int(short.sum()))
 
 
-def position_curve(data: Observations, width: int | Sequence[int], **options: Any) -> pd.DataFrame:
+def position_curve(
+    data: Observations | PositionSums, width: int | Sequence[int], **options: Any
+) -> pd.DataFrame:
     """Mean over all values that start in a bin of positions, with prompt-clustered bands.
 
     One set of resampled prompts serves all bins, so the band belongs to one curve. The prompts
@@ -70,22 +72,14 @@ def position_curve(data: Observations, width: int | Sequence[int], **options: An
         degenerate, reason.
     """
     if isinstance(width, int | np.integer):
-        if width < 1:
-            raise ValueError(f"bins of {width} tokens")
-        longest = int(data.tokens.max()) if len(data.tokens) else 0
-        edges = np.arange(0, longest + width, width)
+        edges = bin_edges(data.tokens, int(width))
     else:
         edges = np.asarray(width)
         if len(edges) < 2 or (np.diff(edges) <= 0).any():
             raise ValueError("edges of bins must rise")
-    bins, prompts = len(edges) - 1, len(data.prompt_ids)
-    bin_of = np.searchsorted(edges, data.start, side="right") - 1
-    inside = (bin_of >= 0) & (bin_of < bins)
-    cell = data.prompt[data.trajectory[inside]] * bins + bin_of[inside]
-    sums = np.bincount(cell, data.value[inside] / data.scale, prompts * bins)
-    counts = np.bincount(cell, minlength=prompts * bins).reshape(prompts, bins)
-    intervals = bootstrap_columns(sums.reshape(prompts, bins), counts, **options)
-    reached = np.zeros(prompts, dtype=np.int64)
+    sums, counts = bin_sums(data, edges)
+    intervals = bootstrap_columns(sums, counts, **options)
+    reached = np.zeros(len(data.prompt_ids), dtype=np.int64)
     np.maximum.at(reached, data.prompt, data.tokens)
     return pd.DataFrame(
         {

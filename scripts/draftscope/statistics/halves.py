@@ -10,6 +10,7 @@ import numpy as np
 from draftscope.statistics.intervals import Interval, bootstrap, bootstrap_columns
 from draftscope.statistics.observations import Observations, Table, observe_rounds
 from draftscope.statistics.sign import SignTest, sign_test
+from draftscope.statistics.sums import PositionSums, sides, window_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class PairedHalves:
 
 
 def paired_halves(
-    rounds: Observations | Table,
+    rounds: Observations | PositionSums | Table,
     tokens: Table | None = None,
     *,
     keep: str = "full",
@@ -89,11 +90,13 @@ def paired_halves(
     averaged, and prompts weigh the same.
 
     Args:
-        rounds: a round table or observations (of rounds or positions).
+        rounds: a round table, observations (of rounds or positions), or sums of them.
         tokens, keep: as in `observe_rounds`, for a round table.
         options: passed to `bootstrap` (method, confidence, resamples, rng).
     """
-    data = rounds if isinstance(rounds, Observations) else observe_rounds(rounds, tokens, keep=keep)
+    data = rounds
+    if not isinstance(data, Observations | PositionSums):
+        data = observe_rounds(rounds, tokens, keep=keep)
     sums, counts = window_sums(data, 2)
     both = (counts > 0).all(1)
     (first, second), (m, n) = sums[both].T, counts[both].T
@@ -115,21 +118,9 @@ def paired_halves(
         sign_test(differences),
         int((held > 0).sum()),
         int((held == 0).sum()),
-        len(data.value),
+        data.count,
         dict(data.dropped),
     )
-
-
-def window_sums(data: Observations, windows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of values and number of values in each equal part of each trajectory.
-
-    Part floor(windows * start / tokens). Both of shape [trajectories, windows].
-    """
-    window = windows * data.start // data.tokens[data.trajectory]
-    cell = data.trajectory * windows + window
-    size = len(data.prompt) * windows
-    sums = np.bincount(cell, data.value, size).reshape(-1, windows)
-    return sums, np.bincount(cell, minlength=size).reshape(-1, windows)
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,7 @@ class PooledDifference:
     Attributes:
         split: median start of all values; a value at it counts as late.
         n: prompts; `both` of them have values on either side.
-        early, late: number of values.
+        early, late: number of values; `early_mean` and `late_mean` are of all of them.
     """
 
     quantity: str
@@ -149,6 +140,8 @@ class PooledDifference:
     both: int
     early: int
     late: int
+    early_mean: float | None
+    late_mean: float | None
 
     @property
     def difference(self) -> float | None:
@@ -159,7 +152,7 @@ class PooledDifference:
         return self.interval.reason
 
 
-def pooled_difference(data: Observations, **options: Any) -> PooledDifference:
+def pooled_difference(data: Observations | PositionSums, **options: Any) -> PooledDifference:
     """Values pooled over prompts and split at the global median start, interval by prompt.
 
     Long texts fill the late side, so the difference mixes what position does with which prompts
@@ -168,19 +161,23 @@ def pooled_difference(data: Observations, **options: Any) -> PooledDifference:
     Args:
         options: passed to the bootstrap (method, confidence, resamples, rng).
     """
-    split = float(np.median(data.start)) if len(data.start) else None
-    late = data.start >= (split or 0.0)
-    owner = data.prompt[data.trajectory]
-    prompts = len(data.prompt_ids)
-    pairs = [
-        (
-            np.bincount(owner[side], data.value[side] / data.scale, prompts)[:, None],
-            np.bincount(owner[side], minlength=prompts)[:, None],
-        )
-        for side in (late, ~late)
-    ]
-    (interval,) = bootstrap_columns(*pairs[0], minus=pairs[1], **options)
-    both = int(((pairs[0][1] > 0) & (pairs[1][1] > 0)).sum())
+    found = sides(data)
+    (late, late_counts), (early, early_counts) = found.late, found.early
+    (interval,) = bootstrap_columns(
+        late[:, None],
+        late_counts[:, None],
+        minus=(early[:, None], early_counts[:, None]),
+        **options,
+    )
+    both = int(((late_counts > 0) & (early_counts > 0)).sum())
     return PooledDifference(
-        data.quantity, interval, split, interval.n, both, int((~late).sum()), int(late.sum())
+        data.quantity,
+        interval,
+        found.split,
+        interval.n,
+        both,
+        int(early_counts.sum()),
+        int(late_counts.sum()),
+        found.early_mean,
+        found.late_mean,
     )

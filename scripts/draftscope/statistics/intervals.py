@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from draftscope.statistics.resampling import FEWEST, LIMIT, bounds, divide, ratio
+from draftscope.statistics.resampling import FEWEST, LIMIT, Draws, bounds, divide, ratio
 
 METHODS = ("studentized", "bca", "percentile", "student")
 DEFAULT_METHOD = "studentized"
@@ -72,7 +72,7 @@ def bootstrap(
     method: str = DEFAULT_METHOD,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
-    rng: int | np.random.Generator = 0,
+    rng: int | np.random.Generator | Draws = 0,
 ) -> Interval:
     """Interval of a mean or ratio, resampling whole clusters.
 
@@ -82,7 +82,8 @@ def bootstrap(
         denominators: shape [values], not negative; for statistic "ratio".
         statistic: "mean" (of all values, so long prompts weigh more), "macro" (mean of the
             clusters' means), or "ratio" (sum of values / sum of denominators).
-        rng: seed or generator. The result depends on it, never on the order of clusters.
+        rng: seed or generator, or draws to share. The result depends on it, never on the order
+            of clusters.
 
     Raises:
         ValueError: shapes that differ, infinities, an unknown statistic or method.
@@ -131,7 +132,7 @@ def bootstrap_columns(
     method: str = DEFAULT_METHOD,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
-    rng: int | np.random.Generator = 0,
+    rng: int | np.random.Generator | Draws = 0,
 ) -> list[Interval]:
     """Intervals of several ratios of sums, all from the same resamples of the units.
 
@@ -173,7 +174,7 @@ def bootstrap_columns(
         method,
         1 - confidence,
         resamples,
-        np.random.default_rng(rng),
+        rng if isinstance(rng, Draws) else np.random.default_rng(rng),
     )
     place = {column: index for index, column in enumerate(active)}
     results = []

@@ -56,6 +56,11 @@ class Observations:
     lost: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
+    def count(self) -> int:
+        """Number of values."""
+        return len(self.value)
+
+    @property
     def dropped(self) -> dict[str, int]:
         """How many values of these trajectories were left out, by reason."""
         return {reason: int(counts.sum()) for reason, counts in self.lost.items()}
@@ -123,19 +128,18 @@ def observe_rounds(
     if keep not in ("full", "all"):
         raise ValueError(f"keep is 'full' or 'all', not {keep!r}")
     for name in ("draft_length", "rule", "source", "lossless", "draft"):
-        if _has(rounds, name) and len(found := pd.unique(_column(rounds, name))) > 1:
+        if _has(rounds, name) and len(found := pd.unique(column_of(rounds, name))) > 1:
             raise ValueError(f"rounds of different {name}: {found[0]} and {found[1]}")
-    start = _column(rounds, "start").astype(np.int64)
-    offered = _column(rounds, "offered").astype(np.int64)
-    accepted = _column(rounds, "accepted").astype(np.int64)
+    start = column_of(rounds, "start").astype(np.int64)
+    accepted = column_of(rounds, "accepted").astype(np.int64)
     if gamma is None:
-        lengths = _column(rounds, "draft_length")
+        lengths = column_of(rounds, "draft_length")
         gamma = int(lengths[0]) if len(lengths) else 1
     prompt_ids, prompt, sample, trajectory = _group(rounds)
     if len(start) and len(np.unique(trajectory * (start.max() + 1) + start)) < len(start):
         raise ValueError("two rounds of a trajectory have the same start: one draft at a time")
     if tokens is None:
-        emitted = _column(rounds, "emitted").astype(np.int64)
+        emitted = column_of(rounds, "emitted").astype(np.int64)
         lengths = np.bincount(trajectory, emitted, len(prompt)).astype(np.int64)
     else:
         lengths = _lengths(tokens, prompt_ids[prompt], sample)
@@ -149,16 +153,26 @@ def observe_rounds(
         "accepted / gamma", prompt_ids, prompt, sample, lengths, trajectory, start, accepted,
         float(gamma), gamma,
     )  # fmt: skip
-    if keep == "all":
-        return observations
+    return observations if keep == "all" else full_rounds(observations, rounds)
+
+
+def full_rounds(everything: Observations, rounds: Table) -> Observations:
+    """Of all rounds those that could accept gamma tokens, whatever came of them (see the module).
+
+    Args:
+        everything: what `observe_rounds` made of `rounds` with keep "all".
+        rounds: columns offered and, when texts may have ended by themselves, end.
+    """
+    trajectory, start, gamma = everything.trajectory, everything.start, everything.reach
     beyond = np.zeros(len(start), dtype=bool)
     if _has(rounds, "end"):
-        ended = np.zeros(len(prompt), dtype=bool)
-        ended[trajectory[_column(rounds, "end") == "eos"]] = True
-        beyond = ended[trajectory] & (start + gamma > lengths[trajectory])
-    full = offered == gamma
+        ended = np.zeros(len(everything.prompt), dtype=bool)
+        ended[trajectory[column_of(rounds, "end") == "eos"]] = True
+        beyond = ended[trajectory] & (start + gamma > everything.tokens[trajectory])
+    full = column_of(rounds, "offered").astype(np.int64) == gamma
     beyond = beyond[full]
-    return observations.select(full, "cut rounds").select(~beyond, "full rounds at the end of text")
+    observations = everything.select(full, "cut rounds")
+    return observations.select(~beyond, "full rounds at the end of text")
 
 
 def observe_positions(table: Table, quantity: str = "accept_prob_emitted") -> Observations:
@@ -175,7 +189,7 @@ def observe_positions(table: Table, quantity: str = "accept_prob_emitted") -> Ob
         ValueError: several drafts or laws, lists of different lengths.
     """
     for name in ("draft", "law"):
-        if _has(table, name) and len(found := pd.unique(_column(table, name))) > 1:
+        if _has(table, name) and len(found := pd.unique(column_of(table, name))) > 1:
             raise ValueError(f"scores of different {name}: {found[0]} and {found[1]}")
     if quantity == "accept_prob_emitted":
         log_p, tokens = _flat(table, "log_p")
@@ -216,14 +230,16 @@ def exclude_loops(observations: Observations, loops: Table, how: str = "problems
         ValueError: a trajectory is not among the loops.
     """
     rows = _match(loops, observations.prompt_ids[observations.prompt], observations.sample)
-    looped = _column(loops, "looped")[rows].astype(bool)
+    looped = column_of(loops, "looped")[rows].astype(bool)
     if how == "looped":
         return observations.without(looped)
     if how == "problems":
-        return observations.without(_column(loops, "loop_problem")[rows].astype(bool))
+        return observations.without(column_of(loops, "loop_problem")[rows].astype(bool))
     if how != "spans":
         raise ValueError(f"how is 'problems', 'looped' or 'spans', not {how!r}")
-    onset = pd.to_numeric(pd.Series(_column(loops, "onset")[rows]), errors="coerce").to_numpy(float)
+    onset = pd.to_numeric(pd.Series(column_of(loops, "onset")[rows]), errors="coerce").to_numpy(
+        float
+    )
     return observations.up_to(np.where(looped, onset, observations.tokens).astype(np.int64))
 
 
@@ -231,7 +247,8 @@ def _has(table: Table, name: str) -> bool:
     return name in (table.column_names if isinstance(table, pa.Table) else table)
 
 
-def _column(table: Table, name: str) -> np.ndarray:
+def column_of(table: Table, name: str) -> np.ndarray:
+    """A column as an array."""
     if isinstance(table, pa.Table):
         return table.column(name).to_numpy()
     return np.asarray(table[name])
@@ -251,25 +268,44 @@ def _flat(table: Table, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _group(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Sorted prompt ids; prompt and sample of each trajectory; trajectory of each row."""
-    codes, prompt_ids = pd.factorize(_prompt_ids(table), sort=True)
-    sample = _column(table, "sample").astype(np.int64)
+    codes, prompt_ids = _codes(table)
+    sample = column_of(table, "sample").astype(np.int64)
     width = int(sample.max()) + 1 if len(sample) else 1
     keys, trajectory = np.unique(codes * width + sample, return_inverse=True)
     return np.asarray(prompt_ids, dtype=object), keys // width, keys % width, trajectory
 
 
-def _prompt_ids(table: Table) -> np.ndarray:
-    return np.asarray(_column(table, "prompt_id"), dtype=object)
+def _codes(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each row's prompt among the sorted prompt ids, and these."""
+    if not isinstance(table, pa.Table):
+        return pd.factorize(prompt_ids_of(table), sort=True)
+    column = table.column("prompt_id")
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    codes = column.indices.to_numpy()
+    names = np.asarray(column.dictionary.to_pylist(), dtype=object)
+    # A slice of a table keeps the names of the rows outside it.
+    used = np.flatnonzero(np.bincount(codes, minlength=len(names)))
+    used = used[np.argsort(names[used])]
+    place = np.full(len(names), -1)
+    place[used] = np.arange(len(used))
+    return place[codes], names[used]
+
+
+def prompt_ids_of(table: Table) -> np.ndarray:
+    """The prompt of each row, as objects."""
+    return np.asarray(column_of(table, "prompt_id"), dtype=object)
 
 
 def _lengths(table: Table, prompt_ids: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    return _column(table, "tokens")[_match(table, prompt_ids, sample)].astype(np.int64)
+    return column_of(table, "tokens")[_match(table, prompt_ids, sample)].astype(np.int64)
 
 
 def _match(table: Table, prompt_ids: np.ndarray, sample: np.ndarray) -> np.ndarray:
     """The row of `table` for each (prompt, sample)."""
     given = pd.MultiIndex.from_arrays(
-        [_prompt_ids(table), _column(table, "sample").astype(np.int64)]
+        [prompt_ids_of(table), column_of(table, "sample").astype(np.int64)]
     )
     if given.has_duplicates:
         raise ValueError(f"two rows for {given[given.duplicated()][0]}")

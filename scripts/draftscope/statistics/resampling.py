@@ -5,6 +5,8 @@ Arrays are [units, columns] or [resamples, columns]; a ratio is a pair (numerato
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
 
@@ -13,6 +15,26 @@ Pair = tuple[np.ndarray, np.ndarray]
 # With few units that is the rule, with many it concerns the prompts that are nearly all alike.
 FEWEST, LIMIT = 8, 3.0
 _BLOCK = 4_000_000  # matrix elements at a time: bounds the memory at some tens of MB
+
+
+class Draws:
+    """Resamples of prompts that several statistics share.
+
+    Statistics of as many units and resamples get the same matrix, as if each had begun with a
+    generator of its own, freshly made; the last matrix is kept.
+    """
+
+    def __init__(self, generator: Callable[[], np.random.Generator]) -> None:
+        self._generator = generator
+        self._size: tuple[int, int] | None = None
+        self._matrix = np.zeros((0, 0))
+
+    def __call__(self, units: int, resamples: int) -> np.ndarray:
+        if self._size != (units, resamples):
+            self._matrix = np.zeros((0, 0))  # two of them need not fit
+            self._matrix = _draws(units, resamples, self._generator())
+            self._size = (units, resamples)
+        return self._matrix
 
 
 def bounds(pairs, estimate, influences, counts, method, alpha, resamples, rng):
@@ -28,7 +50,8 @@ def bounds(pairs, estimate, influences, counts, method, alpha, resamples, rng):
     limited = np.zeros(columns, dtype=bool)
     if method == "student" or not columns:
         return low, high, limited
-    draws = _draws(len(influences), resamples, rng)
+    shared = rng if isinstance(rng, Draws) else Draws(lambda: rng)
+    draws = shared(len(influences), resamples)
     step = max(1, _BLOCK // resamples)
     for start in range(0, columns, step):
         part = slice(start, start + step)
@@ -56,8 +79,8 @@ def bounds(pairs, estimate, influences, counts, method, alpha, resamples, rng):
 
 
 def _draws(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each unit is drawn, shape [resamples, units], float32 to halve the memory."""
-    draws = np.empty((resamples, units), dtype=np.float32)
+    """How often each unit is drawn, shape [resamples, units], in as few bytes as hold it."""
+    draws = np.empty((resamples, units), dtype=np.uint16 if units < 1 << 16 else np.uint32)
     step = max(1, _BLOCK // max(units, 1))
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
@@ -74,32 +97,41 @@ def _resample(pairs, draws: np.ndarray, method: str) -> tuple[np.ndarray, np.nda
     A resample that holds no unit of a column gives NaN there.
     """
 
-    def total(array: np.ndarray) -> np.ndarray:
-        step = max(1, _BLOCK // max(draws.shape[1], 1))
-        blocks = range(0, len(draws), step)
-        return np.concatenate([draws[b : b + step].astype(float) @ array for b in blocks])
+    # Centered numerators: their sums of squares do not cancel against large means.
+    sides = [(above - ratio(above, below) * below, below) for above, below in pairs]
+    parts = [part for side in sides for part in side]
+    if method == "studentized":
+        for centered, below in sides:
+            parts += [centered**2, centered * below, below**2]
+        if len(sides) == 2:
+            (e1, w1), (e2, w2) = sides
+            parts += [e1 * e2, e1 * w2, w1 * e2, w1 * w2]
+    sums = iter(_totals(draws, parts))
+    totals = [(next(sums), next(sums)) for _ in sides]
+    shifts = [divide(centered, weight) for centered, weight in totals]
+    shift = shifts[0] if len(sides) == 1 else shifts[0] - shifts[1]
+    if method != "studentized":
+        return shift, None
+    squares = []
+    for (_, weight), own in zip(totals, shifts, strict=True):
+        spread = next(sums) - 2 * own * next(sums)
+        squares.append(divide(spread + own**2 * next(sums), weight**2))
+    if len(sides) == 1:
+        return shift, np.sqrt(np.maximum(squares[0], 0.0))
+    cross = next(sums) - shifts[1] * next(sums) - shifts[0] * next(sums)
+    cross = divide(cross + shifts[0] * shifts[1] * next(sums), totals[0][1] * totals[1][1])
+    return shift, np.sqrt(np.maximum(squares[0] + squares[1] - 2 * cross, 0.0))
 
-    shifts, squares, parts = [], [], []
-    for above, below in pairs:
-        # Centered numerators: their sums of squares do not cancel against large means.
-        centered = above - ratio(above, below) * below
-        weight = total(below)
-        shift = divide(total(centered), weight)
-        shifts.append(shift)
-        if method == "studentized":
-            spread = total(centered**2) - 2 * shift * total(centered * below)
-            squares.append(divide(spread + shift**2 * total(below**2), weight**2))
-            parts.append((centered, below, weight))
-    if len(pairs) == 1:
-        shift, square = shifts[0], squares[0] if squares else None
-    else:
-        shift, square = shifts[0] - shifts[1], None
-        if squares:
-            (e1, w1, t1), (e2, w2, t2) = parts
-            cross = total(e1 * e2) - shifts[1] * total(e1 * w2) - shifts[0] * total(w1 * e2)
-            cross = divide(cross + shifts[0] * shifts[1] * total(w1 * w2), t1 * t2)
-            square = squares[0] + squares[1] - 2 * cross
-    return shift, None if square is None else np.sqrt(np.maximum(square, 0.0))
+
+def _totals(draws: np.ndarray, parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Sums of each array [units, columns] over the units of each resample, [resamples, columns]."""
+    totals = [np.empty((len(draws), part.shape[1])) for part in parts]
+    step = max(1, _BLOCK // max(draws.shape[1], 1))
+    for begin in range(0, len(draws), step):
+        rows = draws[begin : begin + step].astype(float)
+        for total, part in zip(totals, parts, strict=True):
+            total[begin : begin + step] = rows @ part
+    return totals
 
 
 def _bca_levels(shift: np.ndarray, influences: np.ndarray, alpha: float):
