@@ -144,6 +144,7 @@ def _mean(places: Sequence[_Place], name: str) -> float | None:
 
 
 def _shown(text: str) -> str:
-    """A token as it can stand in a table: line breaks and tabs written out, edges visible."""
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    return text.replace(" ", "\u2423") if text.strip() != text or not text else text
+    """A token as it can stand in a table: what cannot be seen is written out."""
+    seen = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    shown = "".join("\\\\" if c == "\\" else c for c in seen)
+    return shown.replace(" ", "\u2423") if shown.strip() != shown or not shown else shown

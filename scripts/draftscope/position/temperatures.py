@@ -87,6 +87,11 @@ class Sums:
                     f"{', '.join(scores)}; score it again"
                 )
         own = scores[DECODING]
+        if not np.array_equal(own["token_ids"], trajectory["token_ids"]):
+            raise UserError(
+                f"prompt {trajectory['prompt_id']}: the scores belong to other tokens than the text "
+                "holds; delete them and run again"
+            )
         problem = loop_row(trajectory, None, **self.settings.loops)["loop_problem"]
         subsets = (0,) if problem else (0, 1)
         typed = self.typist.sequence(list(trajectory["token_ids"]))

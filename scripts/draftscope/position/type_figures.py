@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -237,8 +238,10 @@ def _bars(
 
 
 def _plain(text: str) -> str:
-    """A token as matplotlib draws it: a dollar sign would begin a formula."""
-    return text.replace("$", r"\$")
+    """A token as matplotlib can draw it: no formulas, and only characters that its font has."""
+    font = get_font(findfont("DejaVu Sans"))
+    shown = (c if font.get_char_index(ord(c)) else f"U+{ord(c):04X} " for c in text)
+    return "".join(shown).replace("$", r"\$").strip() or text
 
 
 def _reason(chosen: pd.DataFrame) -> str:

@@ -168,6 +168,7 @@ def _type(match: re.Match[str], text: str, region: int, lists: Lists) -> str:
 
 _BEFORE = re.compile(r"(?P<run>\w+|[)\]}%$\u00b0])?(?P<gap>[ \t]*)\Z")
 _AFTER = re.compile(r"(?P<gap>[ \t]*)(?P<run>\w+|[(\[{\\.$\u221a])?")
+_MINUS = "-\u2212"
 _REACH = 40  # characters around a sign that are looked at
 
 
@@ -181,10 +182,11 @@ def _between_operands(text: str, place: int) -> bool:
     before = _BEFORE.search(text[max(0, place - _REACH) : place])
     after = _AFTER.match(text[place + 1 : place + 1 + _REACH])
     left, right = before["run"], after["run"]
+    opened = text[place - 1 : place] in ("", " ", "\t", "\n", "(", "[", "{", "=", ",", "<", ">")
+    if text[place] in _MINUS and opened and not after["gap"] and right and right[0].isdigit():
+        return True  # the sign of a number
     if left is None:
-        opened = text[place - 1 : place] in ("", " ", "\t", "\n", "(", "[", "{", "=", ",", "<", ">")
-        negative = text[place] in "-\u2212" and opened
-        return bool(negative and right and right[0].isdigit() and not after["gap"])
+        return False
     if right is None:
         return False
     operands = [not run[0].isalpha() or len(run) == 1 for run in (left, right)]

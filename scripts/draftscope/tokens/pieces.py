@@ -56,6 +56,7 @@ class Pieces:
         self.tokenizer = tokenizer
         self.kind = _kind(tokenizer)
         self._bytes: dict[int, bytes] = {}
+        self._fallback: set[int] = set()  # ids that stand for one byte
         self._size = len(tokenizer)
         self._special = set(tokenizer.all_special_ids)
         for id_, added in getattr(tokenizer, "added_tokens_decoder", {}).items():
@@ -78,6 +79,8 @@ class Pieces:
         special = np.array([self.is_special(id_) for id_ in ids], dtype=bool)
         if self.kind != "other":
             pieces = [self.piece(id_) for id_ in ids]
+            if self.kind == "sentencepiece":
+                pieces = self._whole_runs(ids, pieces)
             spans = of_bytes(pieces, special)
             if same_text(spans.text, self.decode(ids)):
                 return spans
@@ -88,6 +91,22 @@ class Pieces:
         return self.tokenizer.decode(
             known, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
+
+    def _whole_runs(self, ids: list[int], pieces: list[bytes]) -> list[bytes]:
+        """The pieces, where a run of bytes that is no text in whole is none in part either.
+
+        So decodes byte fallback: one wrong byte makes the bytes around it unreadable.
+        """
+        place = 0
+        while place < len(ids):
+            last = place
+            # An id without text does not part a run: decoding leaves it out.
+            while last < len(ids) and (ids[last] in self._fallback or not pieces[last]):
+                last += 1
+            if not _readable(b"".join(pieces[place:last])):
+                pieces[place:last] = [piece and b"\xff" for piece in pieces[place:last]]
+            place = max(last, place + 1)
+        return pieces
 
     def _read(self, id_: int) -> bytes:
         if not 0 <= id_ < self._size:
@@ -105,6 +124,7 @@ class Pieces:
             return self.decode([id_]).encode()
         byte = _BYTE.match(token)
         if byte:
+            self._fallback.add(id_)
             return bytes([int(byte[1], 16)])
         return token.replace(SPACE_SIGN, " ").encode()
 
@@ -168,6 +188,14 @@ def _decode(line: bytes) -> tuple[str, np.ndarray, np.ndarray]:
             begins[first] = True
             invalid[first:last] = True
             place = last
+
+
+def _readable(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def same_text(ours: str, theirs: str) -> bool:
