@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless domains certificates bench example test test-slow test-cluster test-gpu lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates bench example test test-slow test-cluster test-gpu lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,14 @@ domains: gptq  ## the domains study: token trees on a 4-bit target
 certificates: environment  ## the certificates study: KL certificates against real drafts, relaxed rules
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- certificates
+
+distillation: environment  ## train a draft on the target's text and say what that gained (20 minutes)
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- distillation
+
+interventions: environment  ## three adapters of that draft, compared (45 minutes)
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- interventions
 
 BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
 BENCH_PROMPTS := results/laptop/prompts/math/0000.parquet

@@ -42,7 +42,11 @@ def main() -> None:
     results = ROOT / "results" / experiment.settings.experiment
     findings = Findings()
     pairs, needed = dict(experiment.pairs), dict(experiment.pairs)
-    for study, rows in (("lossless", experiment.live.pairs), ("domains", experiment.trees.pairs)):
+    for study, rows in (
+        ("lossless", experiment.live.pairs),
+        ("domains", experiment.trees.pairs),
+        ("interventions", experiment.interventions.pairs),
+    ):
         pairs |= rows
         needed |= rows if study in experiment.settings.studies else {}
     used = {pair[role] for pair in needed.values() for role in ("target", "draft")}
@@ -53,6 +57,7 @@ def main() -> None:
     for study, problem in (
         ("lossless", experiment.live.problem),
         ("domains", experiment.trees.problem),
+        ("interventions", experiment.interventions.problem),
     ):
         if problem:
             findings.add("study", study, NOTE, f"cannot be built in this experiment: {problem}")

@@ -6,6 +6,7 @@ A run that was killed goes on where its last checkpoint stands, in a hidden file
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import logging
@@ -23,8 +24,14 @@ def main() -> None:
     parser.add_argument(
         "--settings",
         required=True,
-        help="JSON or a JSON file: model (its registry row), teacher_cache_mb, "
-        "allow_special_differences, device, dtype, attention, threads",
+        help="JSON or a JSON file: model (its registry row), allow_special_differences, device, "
+        "dtype, attention, threads",
+    )
+    parser.add_argument(
+        "--teacher-cache-mb",
+        type=int,
+        default=2000,
+        help="memory for the target's states of the texts; moves no number",
     )
     parser.add_argument("--base", required=True, help="model.json of the model it starts from")
     parser.add_argument("--target", required=True, help="model.json of the model it learns from")
@@ -67,6 +74,7 @@ def main() -> None:
     )
     require_own_texts(condition, target.condition("target"), arguments.trajectories[0])
     draft = models.load(base, settings["device"], "float32", settings["attention"])
+    draft = dataclasses.replace(draft, name=arguments.name)
     if row["kind"] == "distilled":
         if row["layers"] is not None:
             keep_layers(draft.model, row["layers"], arguments.name)
@@ -76,7 +84,7 @@ def main() -> None:
     alignment = align(target, draft, allow_special=settings["allow_special_differences"])
 
     kept, held_out = split(texts, how["held_out"], how["seed"])
-    teacher = Teacher(target, settings["teacher_cache_mb"])
+    teacher = Teacher(target, arguments.teacher_cache_mb)
     marks = read_marks(arguments.marks) if arguments.marks else None
     weights = weigh(row, kept, teacher, marks)
     narrow = None if settings["dtype"] == "float32" else getattr(torch, settings["dtype"])
@@ -95,7 +103,7 @@ def main() -> None:
     history = trainer.run(
         place,
         fingerprint(
-            {key: value for key, value in settings.items() if key != "teacher_cache_mb"},
+            settings,
             [base["revision"], target.revision, content, torch.__version__, str(draft.device)],
             [hashlib.sha256(each.tobytes()).hexdigest() for each in weights],
         ),
@@ -112,7 +120,7 @@ def main() -> None:
     record = {
         **{key: value for key, value in row.items() if key not in ("kind", "base", "target")},
         **made,
-        "target": {"name": target.name, "revision": target.revision},
+        "learnt_from": {"name": target.name, "revision": target.revision},
         "trained_on": sizes | {"sha256": content},
         "steps_kept": best["step"],
     }

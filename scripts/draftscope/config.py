@@ -20,11 +20,19 @@ from draftscope.certificate_study.settings import (
 )
 from draftscope.domains.settings import Trees, TreeStudy, resolve_trees
 from draftscope.errors import UserError
+from draftscope.interventions.settings import (
+    Interventions,
+    InterventionStudy,
+    Training,
+    resolve_interventions,
+)
 from draftscope.lossless.settings import Live, Lossless, resolve_live
+from draftscope.position.settings import Sweep, Temperatures, Trend, resolve_sweep
 from draftscope.prompts import collecting
 from draftscope.resolved import Resolved
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
+from draftscope.tokens.settings import Tokens
 
 # What else lies in results/.
 RESERVED = ("README.md", "bench", "example")
@@ -78,6 +86,8 @@ class Position(Strict):
     configurations: list[Configuration] = Field(min_length=1)
     bin_width: Positive = Field(description="width of a position bin of Figure 1, in tokens")
     support_prompts: Positive = Field(description="fewest prompts of a bin that is drawn")
+    trend: Trend
+    temperatures: Temperatures | None = Field(description="texts at several temperatures, or null")
 
 
 class Choice(Strict):
@@ -104,7 +114,9 @@ class Report(Strict):
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[Literal["position", "lossless", "domains", "certificates"]] = Field(min_length=1)
+    studies: list[Literal["position", "lossless", "domains", "interventions", "certificates"]] = (
+        Field(min_length=1)
+    )
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -115,11 +127,14 @@ class Experiment(Strict):
     scoring: Scoring
     loops: Loops
     statistics: Statistics
+    tokens: Tokens
     position: Position
     choice: Choice
     lossless: Lossless
     trees: Trees
     certificates: Certificates
+    training: Training
+    interventions: Interventions
     scorecard: Scorecard
     report: Report
 
@@ -164,9 +179,10 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     live = _live(settings, rows)
     trees = _trees(settings, rows, pairs)
     certificates = _certificates(settings, rows, pairs)
-    models = registry.models_of(
-        {**pairs, **live.pairs, **trees.pairs, **certificates.pairs}, rows["models"]
-    )
+    evaluated = {**domains, **live.domains, **trees.domains, **certificates.domains}
+    interventions = _interventions(settings, rows, (pairs, modes), evaluated)
+    used = {**pairs, **live.pairs, **trees.pairs, **certificates.pairs, **interventions.pairs}
+    models = registry.models_of(used, rows["models"])
     if any(mode["imported"] is None for mode in modes.values()):
         registry.refuse_llama_cpp(pairs, models, ("target",), "generate texts in batches")
     for use in (settings.lossless.batch, settings.lossless.equivalence):
@@ -174,12 +190,13 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
             together = {use.pair: live.pairs[use.pair]}
             registry.refuse_llama_cpp(together, models, ("target", "draft"), "decode in batches")
     registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
-    evaluated = {**domains, **live.domains, **trees.domains, **certificates.domains}
     calibration = registry.calibration_domains(models, rows["domains"], evaluated)
+    training = registry.training_domains(models, rows["domains"], evaluated)
     _check_references(settings, pairs, modes, names, rows["models"])
     return Resolved(
-        settings, models, pairs, domains, modes, live, trees, calibration, certificates=certificates
-    )
+        settings, models, pairs, domains, modes, live, trees, calibration, interventions, training,
+        _sweep(settings, rows, pairs), certificates=certificates,
+    )  # fmt: skip
 
 
 def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
@@ -201,6 +218,28 @@ def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
     return live
 
 
+def _sweep(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]) -> Sweep:
+    """What the sweep over temperatures decodes; only the position study need have it."""
+    block = settings.position
+    main = next(use for use in settings.domains if use.name == block.domain)
+    try:
+        configured = [configuration.pair for configuration in block.configurations]
+        sweep = resolve_sweep(block.temperatures, rows, pairs, configured, main, settings.modes)
+        trees = settings.trees
+        if sweep.use is not None and trees.mode in sweep.modes:
+            tree_target = rows["pairs"].get(trees.pair, {}).get("target")
+            if tree_target == sweep.target and block.domain in [use.name for use in trees.domains]:
+                raise UserError(
+                    f"position.temperatures and trees both have a text of mode {trees.mode!r} "
+                    "that the experiment does not generate; add the mode to modes"
+                )
+    except UserError as error:
+        if "position" in settings.studies:
+            raise
+        return Sweep(problem=str(error))
+    return sweep
+
+
 def _trees(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]) -> TreeStudy:
     """What trees are scored on; an experiment without the domains study need not fit it."""
     block = settings.trees
@@ -213,6 +252,28 @@ def _trees(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, d
         if "domains" in settings.studies:
             raise
         return TreeStudy(problem=str(error))
+
+
+def _interventions(
+    settings: Experiment, rows: Mapping[str, dict], pairs_and_modes: tuple, evaluated: Mapping
+) -> InterventionStudy:
+    """The pairs of trained drafts; an experiment without that study need not fit it."""
+    try:
+        study = resolve_interventions(
+            settings.interventions,
+            rows,
+            *pairs_and_modes,
+            settings.domains,
+            settings.draft_lengths,
+        )
+        models = registry.models_of(study.pairs, rows["models"])
+        registry.training_domains(models, rows["domains"], evaluated)
+        registry.refuse_llama_cpp(study.pairs, models, ("target", "draft"), "decode in batches")
+    except UserError as error:
+        if "interventions" in settings.studies:
+            raise
+        return InterventionStudy(problem=str(error))
+    return study
 
 
 def _certificates(

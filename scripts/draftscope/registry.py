@@ -141,17 +141,27 @@ def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
 
 def _check_teacher(name: str, models: dict[str, dict[str, Any]]) -> None:
     """A trained draft learns from a model that shows its distributions, and not from itself."""
-    line, teacher = [name], teacher_of(models[name])
-    while teacher is not None:
-        if teacher in line:
-            raise UserError(f"model {name!r} would learn from itself: {' from '.join(line)}")
-        line.append(teacher)
-        if models[teacher]["kind"] in ("prompt_lookup", "llama_cpp"):
-            raise UserError(
-                f"model {name!r} cannot learn from {teacher!r} of kind {models[teacher]['kind']}, "
-                "which shows no distributions to train on; name a model of transformers"
-            )
-        teacher = teacher_of(models[teacher])
+    teacher = teacher_of(models[name])
+    if teacher is None:
+        return
+    if models[teacher]["kind"] in ("prompt_lookup", "llama_cpp"):
+        raise UserError(
+            f"model {name!r} cannot learn from {teacher!r} of kind {models[teacher]['kind']}, "
+            "which shows no distributions to train on; name a model of transformers"
+        )
+    seen, queue = set(), [teacher]
+    while queue:
+        other = queue.pop()
+        if other == name:
+            raise UserError(f"model {name!r} would learn from {teacher!r}, which is made from it")
+        if other not in seen:
+            seen.add(other)
+            queue += _made_of(models[other])
+
+
+def _made_of(model: Mapping[str, Any]) -> list[str]:
+    """The models that one is derived from or trained on, next in line."""
+    return [name for name in (model.get("base"), teacher_of(model)) if name is not None]
 
 
 def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[str, Any]]:
@@ -163,8 +173,7 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         if name in models:
             continue
         models[name] = _row(rows, name, "models", "model")
-        made_from = (models[name].get("base"), teacher_of(models[name]))
-        wanted += [other for other in made_from if other is not None]
+        wanted += _made_of(models[name])
     for name in models:
         _check_ancestry(name, models)
         _check_teacher(name, models)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from draftscope.certificate_study.settings import CertificateStudy
 from draftscope.domains.settings import TreeStudy
+from draftscope.interventions.settings import InterventionStudy
 from draftscope.lossless.settings import Live
+from draftscope.position.settings import Sweep
 from draftscope.stage import DomainUse
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ class Resolved:
 
     `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
     those of the live loop, `trees` those that token trees are scored on,
-    `certificates` those that are certified; `models` are of all, and
-    `calibration` holds the domains whose training prompts some of them are quantized on.
+    `certificates` those that are certified, `interventions` those of
+    trained drafts; `models` are of all. `calibration` holds the domains whose training prompts some
+    of them are quantized on, `training` those that some are trained on; `sweep` has the texts of
+    the sweep over temperatures.
     """
 
     settings: Experiment
@@ -33,7 +37,15 @@ class Resolved:
     live: Live
     trees: TreeStudy
     calibration: Mapping[str, dict]
+    interventions: InterventionStudy = field(default_factory=InterventionStudy)
+    training: Mapping[str, dict] = field(default_factory=dict)
+    sweep: Sweep = field(default_factory=Sweep)
     certificates: CertificateStudy = field(default_factory=CertificateStudy)
+
+    @property
+    def replayed(self) -> dict[str, dict]:
+        """All pairs that can be scored and replayed: the experiment's, and those of trained drafts."""
+        return {**self.pairs, **self.interventions.pairs}
 
     @property
     def targets(self) -> list[str]:
@@ -69,9 +81,21 @@ class Resolved:
 
     def text(self, target: str, domain: str, mode: str) -> DomainUse:
         """Prompts and budget of the text by a target: the trees' own where it is theirs alone."""
-        return (
-            self.use(domain) if self.generates(target, domain, mode) else self._tree_uses(domain)[0]
-        )
+        if self.generates(target, domain, mode):
+            return self.use(domain)
+        if self.sweep.generates(target, domain, mode):
+            return self.sweep.use
+        return self._tree_uses(domain)[0]
+
+    def sweep_shards(self) -> dict[str, int]:
+        """Shards of a text that the sweep takes, with how many prompts of each."""
+        if self.sweep.use is None:
+            return {}
+        found = {}
+        for shard in self._shards(self.sweep.use.prompts):
+            start, stop = self.shard_bounds(self.sweep.use.name, shard)
+            found[shard] = min(stop, self.sweep.use.prompts) - start
+        return found
 
     def tree_shards(self, domain: str) -> list[str]:
         """Names of the shards of text that trees are scored on."""
@@ -80,7 +104,8 @@ class Resolved:
     def cuts_prompts(self, target: str, domain: str, mode: str) -> bool:
         """Whether the text continues prompts that are cut to `trees.prompt_tokens`."""
         cut = self.settings.trees.prompt_tokens is not None
-        return cut and not self.generates(target, domain, mode)
+        own = self.generates(target, domain, mode) or self.sweep.generates(target, domain, mode)
+        return cut and not own
 
     def generates(self, target: str, domain: str, mode: str) -> bool:
         """Whether the experiment generates the text whatever its studies are."""
@@ -98,7 +123,7 @@ class Resolved:
         return list(
             dict.fromkeys(
                 pair["draft"]
-                for pair in self.pairs.values()
+                for pair in self.replayed.values()
                 if pair["target"] == target and pair["draft_group"] == draft_group
             )
         )

@@ -43,16 +43,21 @@ wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
     target=alternatives([*EXPERIMENT.targets, *EXPERIMENT.trees.targets]),
     pair=alternatives(
-        {**EXPERIMENT.pairs, **EXPERIMENT.live.pairs, **EXPERIMENT.trees.pairs}
+        {**EXPERIMENT.replayed, **EXPERIMENT.live.pairs, **EXPERIMENT.trees.pairs}
     ),
     draft_group=alternatives(
-        {pair["draft_group"] for pair in EXPERIMENT.pairs.values()}
+        {pair["draft_group"] for pair in EXPERIMENT.replayed.values()}
     ),
     domain=alternatives(
         {**EXPERIMENT.domains, **EXPERIMENT.live.domains, **EXPERIMENT.trees.domains}
     ),
     mode=alternatives(
-        {**EXPERIMENT.modes, **EXPERIMENT.live.modes, **EXPERIMENT.trees.modes}
+        {
+            **EXPERIMENT.modes,
+            **EXPERIMENT.live.modes,
+            **EXPERIMENT.trees.modes,
+            **EXPERIMENT.sweep.modes,
+        }
     ),
     shard="[0-9]+",
 
@@ -90,8 +95,8 @@ def kinds(models):
     while queue:
         row = EXPERIMENT.models[queue.pop()]
         found.add(row["kind"])
-        # What was quantized here is a checkpoint of its own, without the model it came from.
-        if "base" in row and row["kind"] != "gptq":
+        # What was quantized or distilled here is a checkpoint of its own, without its base.
+        if "base" in row and row["kind"] not in ("gptq", "distilled"):
             queue.append(row["base"])
     return sorted(found)
 
@@ -114,10 +119,11 @@ def row_of(kind, name):
         EXPERIMENT.live,
         EXPERIMENT.trees,
         EXPERIMENT.certificates,
+        EXPERIMENT.sweep,
     )
     found = [getattr(user, kind) for user in users]
     if kind == "domains":
-        found.append(EXPERIMENT.calibration)
+        found += [EXPERIMENT.calibration, EXPERIMENT.training]
     return next(rows[name] for rows in found if name in rows)
 
 
@@ -177,7 +183,7 @@ def trajectory_shards(target, domain, mode):
 
 def score_shards(pair, domain, mode):
     """The shards that hold a pair's scores; none for a draft that has no distribution of its own."""
-    row = EXPERIMENT.pairs[pair]
+    row = EXPERIMENT.replayed[pair]
     if EXPERIMENT.models[row["draft"]]["kind"] == "prompt_lookup":
         return []
     folder = RESULTS / "scores" / row["target"] / row["draft_group"] / domain / mode
@@ -245,7 +251,7 @@ def group_settings(target, draft_group):
             "name": pair["draft"],
             "allow_special_differences": pair["allow_special_differences"],
         }
-        for pair in EXPERIMENT.pairs.values()
+        for pair in EXPERIMENT.replayed.values()
         if pair["target"] == target and pair["draft_group"] == draft_group
     ]
 

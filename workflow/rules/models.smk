@@ -15,15 +15,16 @@ REQUANTIZED = [
     for name, row in EXPERIMENT.models.items()
     if row["kind"] == "llama_cpp" and (row["file_type"] or not row["repository"])
 ]
+TRAINED = [name for name, row in EXPERIMENT.models.items() if "train" in row]
 DERIVED = [
     name
     for name, row in EXPERIMENT.models.items()
-    if "base" in row and name not in QUANTIZED + REQUANTIZED
+    if "base" in row and name not in QUANTIZED + REQUANTIZED + TRAINED
 ]
 RESOLVED = [
     name
     for name in EXPERIMENT.models
-    if name not in CONVERTED + DERIVED + QUANTIZED + REQUANTIZED
+    if name not in CONVERTED + DERIVED + QUANTIZED + REQUANTIZED + TRAINED
 ]
 # Beside the record, in weights/.
 CONVERTED_FILES = [

@@ -95,6 +95,16 @@ rule position_exhibits:
         " --folder {params.folder:q} 2> {log:q}"
 
 
+def sweep_condition():
+    """What is different of the sweep over temperatures, in the keys of the published condition."""
+    sweep = EXPERIMENT.sweep
+    if sweep.use is None:
+        return {}
+    label = {row.pair: row.label for row in POSITION.configurations}.get(sweep.pair)
+    sizes = ("prompts", "max_new_tokens")
+    return {"label": label} | {key: getattr(sweep.use, key) for key in sizes}
+
+
 rule position_measurements:
     input:
         code=sources("position_measurements.py"),
@@ -102,6 +112,12 @@ rule position_measurements:
         paired=RESULTS / "statistics/position/paired.parquet",
         pooled=RESULTS / "statistics/position/pooled.parquet",
         curves=RESULTS / "statistics/position/curves.parquet",
+        temperatures=(
+            RESULTS / "statistics/position/temperatures.parquet"
+            if EXPERIMENT.sweep.use is not None
+            else []
+        ),
+        interventions=lambda wildcards: scored_interventions(),
     output:
         RESULTS / "statistics/position/measurements.parquet",
     log:
@@ -128,10 +144,25 @@ rule position_measurements:
                 "modes": {
                     mode: row["temperature"] for mode, row in EXPERIMENT.modes.items()
                 },
+                "sweep": sweep_condition(),
             },
             published=PUBLISHED_CONDITIONS["position"],
+        ),
+        temperatures=lambda wildcards, input: (
+            ["--temperatures", input.temperatures] if input.temperatures else []
+        ),
+        interventions=lambda wildcards, input: (
+            [
+                "--weightings",
+                intervention_weightings(),
+                "--interventions",
+                *input.interventions,
+            ]
+            if input.interventions
+            else []
         ),
     shell:
         "python scripts/position_measurements.py --settings {params.settings:q}"
         " --published {input.published:q} --paired {input.paired:q} --pooled {input.pooled:q}"
-        " --curves {input.curves:q} --output {output:q} 2> {log:q}"
+        " --curves {input.curves:q} {params.temperatures:q} {params.interventions:q}"
+        " --output {output:q} 2> {log:q}"

@@ -7,7 +7,10 @@ REPORT_FILES = [
     for name in ("report.html.jinja", "report.css", "report.js")
 ]
 STUDIES = {
-    "position": {"title": "Acceptance by position", "exhibits": position_exhibits()},
+    "position": {
+        "title": "Acceptance by position",
+        "exhibits": position_study_exhibits(),
+    },
     "choice": {"title": "Draft choice", "exhibits": choice_exhibits()},
     "measures": {
         "title": "Every measure of acceptance",
@@ -24,6 +27,8 @@ HEADLINES = {
 }
 SCHEMAS = [
     "draftscope.position.schemas",
+    "draftscope.position.token_schemas",
+    "draftscope.tokens.schemas",
     "draftscope.choice.schema",
     "draftscope.exhibits.measures",
 ]
@@ -47,6 +52,23 @@ if "domains" in EXPERIMENT.settings.studies:
         "title": "Domains: the published analysis of this run and the corrected one",
     }
     SCHEMAS += ["draftscope.tree.schemas", "draftscope.domains.schemas"]
+if "interventions" in EXPERIMENT.settings.studies:
+    STUDIES["interventions"] = {
+        "title": "Drafts trained on reflection and on uncertainty",
+        "exhibits": intervention_exhibits(),
+    }
+    if INTERVENTIONS.untrained is not None:
+        STUDIES["distillation"] = {
+            "title": "What distillation gained",
+            "exhibits": distillation_exhibits(),
+        }
+    HEADLINES["interventions"] = {
+        "exhibit": "table_differences",
+        "title": "Adapters against the uniform one, in tokens a round",
+    }
+    SCHEMAS += ["draftscope.training.schemas", "draftscope.interventions.schemas"]
+# The interventions are cells of the position study.
+SCORED = [name for name in EXPERIMENT.settings.studies if name != "interventions"]
 if "certificates" in EXPERIMENT.settings.studies:
     STUDIES["certificates"] = {
         "title": "Certificates of acceptance",
@@ -64,7 +86,11 @@ if "certificates" in EXPERIMENT.settings.studies:
 TEXTS = [
     *all_trajectories(),
     *(tree_text() if "domains" in EXPERIMENT.settings.studies else []),
-    *(certificate_own_text() if "certificates" in EXPERIMENT.settings.studies else []),
+    *(
+        certificate_own_text()
+        if "certificates" in EXPERIMENT.settings.studies
+        else []
+    ),
 ]
 
 
@@ -78,14 +104,10 @@ localrules:
 rule scorecard:
     input:
         code=sources("scorecard.py"),
-        published=[
-            local(f"config/published/{study}.csv")
-            for study in EXPERIMENT.settings.studies
-        ],
+        published=[local(f"config/published/{study}.csv") for study in SCORED],
         readings=local("config/published/readings.csv"),
         measurements=[
-            RESULTS / "statistics" / study / "measurements.parquet"
-            for study in EXPERIMENT.settings.studies
+            RESULTS / "statistics" / study / "measurements.parquet" for study in SCORED
         ],
     output:
         csv=report(RESULTS / "scorecard.csv", category="Scorecard"),

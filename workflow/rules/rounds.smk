@@ -8,12 +8,15 @@ rule replay_rounds:
     input:
         code=sources("replay_rounds.py"),
         trajectories=lambda wildcards: trajectory_shards(
-            EXPERIMENT.pairs[wildcards.pair]["target"],
+            EXPERIMENT.replayed[wildcards.pair]["target"],
             wildcards.domain,
             wildcards.mode,
         ),
         prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
         scores=lambda wildcards: score_shards(**wildcards),
+        leaks=lambda wildcards: leak_checks(
+            EXPERIMENT.replayed[wildcards.pair]["draft"], wildcards.domain
+        ),
     output:
         rounds=RESULTS / "rounds/{pair}/{domain}/{mode}.parquet",
         expected=RESULTS / "expected/{pair}/{domain}/{mode}.parquet",
@@ -26,9 +29,9 @@ rule replay_rounds:
             pair=wildcards.pair,
             domain=wildcards.domain,
             mode=wildcards.mode,
-            draft=EXPERIMENT.pairs[wildcards.pair]["draft"],
+            draft=EXPERIMENT.replayed[wildcards.pair]["draft"],
             draft_settings=EXPERIMENT.models[
-                EXPERIMENT.pairs[wildcards.pair]["draft"]
+                EXPERIMENT.replayed[wildcards.pair]["draft"]
             ],
             draft_lengths=EXPERIMENT.settings.draft_lengths,
             law=law(wildcards.mode),

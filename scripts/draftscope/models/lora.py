@@ -6,10 +6,12 @@ is loaded, in float32, so that the draft costs what its base costs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ def add(model: Any, settings: Mapping[str, Any], seed: int, name: str) -> Any:
         target_modules=settings.get("modules") or "all-linear",
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _quiet():
         torch.manual_seed(seed)
         try:
             return get_peft_model(model, plan)
@@ -69,7 +71,7 @@ def save(
         written, target = temporary / "written", temporary / ADAPTER
         for plan in adapted.peft_config.values():  # a path of this machine otherwise
             plan.base_model_name_or_path = base["name"]
-        adapted.save_pretrained(str(written), safe_serialization=True)
+        adapted.save_pretrained(str(written), save_embedding_layers=False)
         target.mkdir()
         for file in FILES:
             (written / file).rename(target / file)
@@ -106,8 +108,17 @@ def load_weights(
     # In a narrow type the small update would be rounded away twice.
     wide = None if dtype is None else torch.float32
     weights = kind_module(base["kind"]).load_weights(base, wide, device, attention)
-    model = PeftModel.from_pretrained(weights.model, str(adapter)).merge_and_unload()
+    with _quiet():
+        model = PeftModel.from_pretrained(weights.model, str(adapter)).merge_and_unload()
     if dtype is not None:
         for parameter in model.parameters():  # buffers, such as rotary angles, stay wide
             parameter.data = parameter.data.to(dtype)
     return Weights(model, weights.tokenizer, weights.quantization, weights.kernel)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings that peft draws from transformers by names that are about to change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield

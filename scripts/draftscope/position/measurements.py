@@ -8,28 +8,41 @@ from typing import Any
 import pandas as pd
 
 from draftscope.exhibits.measurement import measurement
+from draftscope.interventions.measurements import Interventions, holds
 
 STUDY = "position"
 CURVE_METRIC = "def2"
 _DECODING = {"greedy": "greedy", "sampling": "sample"}
 _ABSENT = {
-    "Table 3": "the sweep over temperatures is not part of this experiment",
     "Table 4": "trained drafts are not part of this experiment",
     "Figure 8": "trained drafts are not part of this experiment",
 }
 NO_RULE = "no rule for where a curve saturates is published"
+NO_SWEEP = "the sweep over temperatures is not part of this experiment"
+# Column of Table 3 -> group of positions and quantity. The triggers are those that the study names.
+_SWEPT = {
+    "MAL": ("all", "mal"),
+    "def2": ("all", "def2"),
+    "alpha": ("all", "alpha"),
+    "reflection def2": ("published", "def2"),
+    "reflection alpha": ("published", "alpha"),
+}
 
 
 class Measurements:
     """Looks the study's statistics up by published cell.
 
     Args:
-        frames: schema name without its prefix (paired, pooled, curves) -> frame.
+        frames: schema name without its prefix (paired, pooled, curves, and temperatures where there
+            is a sweep) -> frame.
         domain: the domain that stands beside the published one.
         run, published: the condition of this run and the published one, of the same shape:
             `target`, `data` (names); `prompts`, `max_new_tokens`, `draft_length` (numbers);
             `drafts`: label -> name; `modes`: mode -> temperature (published: greedy, sample).
-            A key that only the published condition has counts as a difference.
+            A key that only the published condition has counts as a difference. `sweep` holds what
+            is different of the sweep over temperatures (prompts, max_new_tokens, label).
+        interventions: statistics of trained drafts, as `interventions.measurements` takes them, with
+            the weighting of each arm; None where there are none.
     """
 
     def __init__(
@@ -38,11 +51,16 @@ class Measurements:
         domain: str,
         run: Mapping[str, Any],
         published: Mapping[str, Any],
+        interventions: Mapping[str, pd.DataFrame] | None = None,
+        weightings: Mapping[str, str] | None = None,
     ) -> None:
         self.run, self.published = run, published
         self.frames = {name: frame[frame["domain"] == domain] for name, frame in frames.items()}
         self.eligible = self._eligible(self.frames["paired"])
         self.modes = {decoding: modes[0] for decoding, modes in self.eligible.items()}
+        self.interventions = None
+        if interventions is not None:
+            self.interventions = Interventions(interventions, weightings or {}, self.modes)
 
     def _eligible(self, paired: pd.DataFrame) -> dict[str, list[str]]:
         """Which modes can stand for greedy and which for sampling; the first of them does.
@@ -66,6 +84,9 @@ class Measurements:
         return [self._row(*key, unit=cell.unit) for key, cell in cells.items()]
 
     def _row(self, exhibit: str, row: str, column: str, unit: str) -> dict[str, Any]:
+        if exhibit == "Table 3":
+            found, note = self._table_3(row, column), self._of_the_sweep(row)
+            return measurement(STUDY, (exhibit, row, column), unit, note, found)
         found = self._find(exhibit, row, column)
         label, _, decoding = row.rpartition("/")
         decodings = _decodings(row, decoding)
@@ -74,11 +95,7 @@ class Measurements:
 
     def differences(self, labels: list[str], decodings: list[str]) -> str:
         """What of the published condition this run does not share, in words; empty if nothing."""
-        notes = []
-        for key in ("target", "data", "prompts", "max_new_tokens", "draft_length"):
-            ours, theirs = self.run.get(key), self.published.get(key)
-            if theirs is not None and ours != theirs:
-                notes.append(f"{key.replace('_', ' ')} {_say(ours)}, published {theirs}")
+        notes = self._sizes(self.run, self.published)
         for label in labels:
             ours = self.run.get("drafts", {}).get(label)
             theirs = self.published.get("drafts", {}).get(label)
@@ -96,7 +113,17 @@ class Measurements:
                 notes.append(f"of several modes for {decoding} the first, {mode}, not {others}")
         return "; ".join(notes)
 
+    @staticmethod
+    def _sizes(run: Mapping[str, Any], published: Mapping[str, Any]) -> list[str]:
+        return [
+            f"{key.replace('_', ' ')} {_say(run.get(key))}, published {published[key]}"
+            for key in ("target", "data", "prompts", "max_new_tokens", "draft_length")
+            if published.get(key) is not None and run.get(key) != published[key]
+        ]
+
     def _find(self, exhibit: str, row: str, column: str) -> dict[str, Any]:
+        if self.interventions is not None and holds(exhibit, column):
+            return self.interventions.find(exhibit, row, column)
         if exhibit in _ABSENT:
             return _none(_ABSENT[exhibit])
         label, _, decoding = row.rpartition("/")
@@ -119,7 +146,10 @@ class Measurements:
         return self._abstract(column)
 
     def _one(self, frame: str, **key: str) -> pd.Series | None:
-        rows = self.frames[frame]
+        return self._one_of(self.frames[frame], **key)
+
+    @staticmethod
+    def _one_of(rows: pd.DataFrame, **key: str) -> pd.Series | None:
         for name, value in key.items():
             rows = rows[rows[name] == value]
         return rows.iloc[0] if len(rows) else None
@@ -154,6 +184,32 @@ class Measurements:
             "value": float(row["p" if name == "sign-test p" else name]),
             "n": int(row["prompts"]),
         }
+
+    def _table_3(self, row: str, column: str) -> dict[str, Any]:
+        if "temperatures" not in self.frames:
+            return _none(NO_SWEEP)
+        temperature = float(row.removeprefix("T="))
+        group, quantity = _SWEPT[column]
+        frame = self.frames["temperatures"]
+        frame = frame[(frame["mode"] == frame["law"]) & (frame["temperature"] == temperature)]
+        own = self._one_of(frame, subset="loops_removed", group=group, quantity=quantity)
+        if own is None:
+            return _none(f"no mode of temperature {temperature:g} in the sweep")
+        if pd.isna(own["value"]):
+            return _none(own["reason"] or "no value")
+        ends = {"lower": _number(own["lower"]), "upper": _number(own["upper"])}
+        return {"value": float(own["value"]), "n": int(own["prompts"])} | ends
+
+    def _of_the_sweep(self, row: str) -> str:
+        """What of the published sweep this one does not share."""
+        ours, theirs = ({**side, **side.get("sweep", {})} for side in (self.run, self.published))
+        label = theirs.get("label", "")
+        notes = self._sizes(ours, theirs)
+        draft = self.run.get("drafts", {}).get(ours.get("label"))
+        published = self.published.get("drafts", {}).get(label)
+        if draft != published:
+            notes.append(f"{label} draft {_say(draft)}, published {_say(published)}")
+        return "; ".join(notes)
 
     def _loop_problems(self) -> dict[str, Any]:
         row = self._one(

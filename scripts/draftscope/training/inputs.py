@@ -10,6 +10,7 @@ import numpy as np
 
 from draftscope import records
 from draftscope.errors import UserError
+from draftscope.tokens.names import CODE
 from draftscope.training.examples import Example, examples
 from draftscope.training.teacher import Teacher
 from draftscope.training.weights import position_weights
@@ -42,7 +43,7 @@ def read_texts(
         table = records.read(path, "trajectories", [row["prompt_id"] for row in rows])
         conditions[path] = records.condition(table)
         found += examples(conditions[path].get("domain", ""), table.to_pylist())
-    differ = ("domain", "template", "prompts_sha256", "batch_size")
+    differ = ("domain", "template")
     return found, records.require_same_condition(conditions, differ)
 
 
@@ -78,12 +79,18 @@ def _key(text: Example) -> tuple[str, str, int]:
 
 
 def read_marks(paths: Sequence[str]) -> Marks:
-    """By text: which generated positions stand in a reflection trigger, bool [positions]."""
+    """By text: which generated positions stand in a reflection trigger.
+
+    Args:
+        paths: files of schema token_types, of one domain each.
+    """
+    import draftscope.tokens.schemas  # noqa: F401  (registers their schema)
+
     found = {}
     for path in paths:
-        table = records.read(path, "training_marks")
+        table = records.read(path, "token_types")
         domain = records.condition(table)["domain"]
-        for line in table.to_pylist():
-            key = (domain, line["prompt_id"], line["sample"])
-            found[key] = np.asarray(line["reflection"], dtype=bool)
+        for row in table.select(["prompt_id", "sample", "type"]).to_pylist():
+            key = (domain, row["prompt_id"], row["sample"])
+            found[key] = np.asarray(row["type"]) == CODE["reflection"]
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from draftscope.schemas import FLAGS, KEYS, field, register
+from draftscope.schemas import field, register
 
 register(
     "training_history",
@@ -22,12 +22,5 @@ register(
         field("held_out_match", pa.float64(), "share of them with the same argmax"),
         field("rate", pa.float64(), "learning rate of the last step"),
         field("best", pa.bool_(), "the weights of this row are those that were kept"),
-    ],
-)
-register(
-    "training_marks",
-    [
-        *KEYS,
-        field("reflection", FLAGS, "the generated position stands in a reflection trigger"),
     ],
 )

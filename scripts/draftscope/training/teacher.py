@@ -33,14 +33,14 @@ class Teacher:
     def states(self, text: Example) -> Tensor:
         """States that predict the generated positions, [positions, width of the body]."""
         if text in self._kept:
-            return self._kept[text]
+            return self._kept[text].to(self.loaded.device)
         ids = torch.tensor([*text.prompt, *text.emitted][:-1], dtype=torch.long)
         with self._own_type():
             found = hidden_states(self.loaded, ids)[len(text.prompt) - 1 :].clone()
         size = found.numel() * found.element_size()
         if size <= self._room:
             self._room -= size
-            self._kept[text] = found
+            self._kept[text] = found.cpu()  # not where the draft is trained
         return found
 
     @torch.no_grad()
