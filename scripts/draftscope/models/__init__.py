@@ -27,9 +27,12 @@ KINDS = (
     "prompt_lookup",
     "gptq",
     "llama_cpp",
+    "layer_subset",
+    "distilled",
+    "lora",
 )
 
-__all__ = ["KINDS", "LoadedModel", "kind_module", "load", "read_record", "resolve"]
+__all__ = ["KINDS", "LoadedModel", "kind_module", "load", "read_record", "resolve", "write_record"]
 
 
 def kind_module(kind: str) -> ModuleType:
@@ -77,9 +80,16 @@ def resolve(
         record = module.resolve(name, settings, folder, read_record(base), *texts)
     else:
         record = module.resolve(name, settings, folder)
-    record = {"name": name, "kind": settings["kind"], **record}
+    return write_record(name, settings["kind"], folder, record)
+
+
+def write_record(
+    name: str, kind: str, folder: str | Path, record: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write `folder/model.json` of a model whose files are there; returns the record."""
+    record = {"name": name, "kind": kind, **record}
     record["max_positions"] = max_positions(record | {"location": str(folder)})
-    write_json(folder / "model.json", record)
+    write_json(Path(folder) / "model.json", record)
     return record | {"location": str(folder)}
 
 
