@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,30 +32,67 @@ def read(
         UserError: a line that is not UTF-8, not JSON or not an object, or that holds a string
             with half of a surrogate pair, which is no character and has no UTF-8.
     """
-    lines = Path(path).read_bytes().removeprefix(BOM_UTF8).split(b"\n")
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines(path):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
-            row = json.loads(line.decode("utf-8"))
+            row = parse(line)
         except (ValueError, RecursionError) as error:
-            if may_be_torn and number == len(lines):
+            if may_be_torn and not line.endswith(b"\n"):
                 log.warning("%s: dropped a torn last line", where)
                 return
-            raise UserError(f"{where}: {_said(error)}") from error
-        if not isinstance(row, dict):
-            raise UserError(f"{where}: expected a JSON object, found {type(row).__name__}")
-        for key, value in row.items():
-            if _has_surrogate(key) or _has_surrogate(value):
-                raise UserError(
-                    f"{where}: {key!a} holds half of a surrogate pair (\\ud800 to \\udfff); write "
-                    "the character itself, or both halves"
-                )
-        yield number, where, row
+            raise UserError(f"{where}: {said(error)}") from error
+        yield number, where, checked(where, row)
 
 
-def _said(error: Exception) -> str:
+def lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of each line, as they stand in the file; gzip is unpacked.
+
+    Raises:
+        UserError: damaged or cut gzip.
+    """
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(path) if packed else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(
+            f"{path} is gzip, but damaged or cut ({error}); unpack what can be read with "
+            "`gzip -dc` and give that file"
+        ) from error
+
+
+def parse(line: bytes) -> Any:
+    """The value of one line.
+
+    Raises:
+        ValueError, RecursionError: not UTF-8, or not JSON.
+    """
+    return json.loads(line.decode("utf-8"))
+
+
+def checked(where: str, row: Any) -> dict[str, Any]:
+    """The object of a line.
+
+    Raises:
+        UserError: no object, or a string in it holds half of a surrogate pair.
+    """
+    if not isinstance(row, dict):
+        raise UserError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    for key, value in row.items():
+        if _has_surrogate(key) or _has_surrogate(value):
+            raise UserError(
+                f"{where}: {key!a} holds half of a surrogate pair (\\ud800 to \\udfff); write "
+                "the character itself, or both halves"
+            )
+    return row
+
+
+def said(error: Exception) -> str:
+    """What was wrong with a line that `parse` refused."""
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
         return f"byte {error.start + 1} of the line (0x{byte:02x}) is not UTF-8; save it as UTF-8"

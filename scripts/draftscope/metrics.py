@@ -140,7 +140,6 @@ def acceptance_metrics(rounds: pa.Table | Mapping[str, np.ndarray]) -> Acceptanc
         raise ValueError("a round has not 0 <= accepted <= offered <= gamma, or emits too much")
 
     prompts = int(prompt.max()) + 1
-    one, full = np.ones_like(accepted), offered == gamma
 
     def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Ratio:
         above = np.bincount(prompt, numerator, prompts)
@@ -155,30 +154,57 @@ def acceptance_metrics(rounds: pa.Table | Mapping[str, np.ndarray]) -> Acceptanc
             len(own),
         )
 
-    positions = range(1, gamma + 1)
+    found: dict[str, Any] = {"position_rate": (), "conditional_rate": ()}
+    for name, position, above, below in terms(accepted, gamma, offered, emitted):
+        one = ratio(above, below)
+        found[name] = one if position is None else (*found[name], one)
     return AcceptanceMetrics(
         draft_length=gamma,
         rule=str(columns["rule"][0]) if "rule" in columns else None,
-        rounds=len(one),
-        full_rounds=int(full.sum()),
-        cut_rounds=int((~full).sum()),
+        rounds=len(accepted),
+        full_rounds=int((offered == gamma).sum()),
+        cut_rounds=int((offered != gamma).sum()),
         prompts=prompts,
         offered=int(offered.sum()),
         accepted=int(accepted.sum()),
         emitted=int(emitted.sum()),
-        def1=ratio(accepted * full, gamma * full),
-        draft_acceptance_rate=ratio(accepted, offered),
-        accepted_per_emitted=ratio(accepted, emitted),
-        verify_rate=ratio(emitted, offered + 1),
-        accepted_length=ratio(accepted, one),
-        acceptance_length=ratio(emitted, one),
-        acceptance_length_where_offered=ratio(emitted * (offered > 0), one * (offered > 0)),
-        position_rate=tuple(ratio(1 * (accepted >= i), one) for i in positions),
-        conditional_rate=tuple(
-            ratio(1 * (accepted >= i), 1 * ((accepted >= i - 1) & (offered >= i)))
-            for i in positions
-        ),
+        **found,
     )
+
+
+def terms(
+    accepted: np.ndarray,
+    gamma: int | None,
+    offered: np.ndarray | None = None,
+    emitted: np.ndarray | None = None,
+) -> Iterator[tuple[str, int | None, np.ndarray, np.ndarray]]:
+    """Name, draft position (from 1, or None), numerator and denominator of every measure.
+
+    Where a log lacks `gamma`, `offered` or `emitted`, the measures that need it are left out.
+
+    Args:
+        accepted, offered, emitted: [rounds], integers.
+        gamma: draft length; without it positions go as far as a round accepted.
+    """
+    one = np.ones_like(accepted)
+    if offered is not None:
+        if gamma is not None:
+            full = offered == gamma
+            yield "def1", None, accepted * full, gamma * full
+        yield "draft_acceptance_rate", None, accepted, offered
+    if emitted is not None:
+        yield "accepted_per_emitted", None, accepted, emitted
+        yield "acceptance_length", None, emitted, one
+        if offered is not None:
+            yield "verify_rate", None, emitted, offered + 1
+            some = offered > 0
+            yield "acceptance_length_where_offered", None, emitted * some, one * some
+    yield "accepted_length", None, accepted, one
+    for i in range(1, (int(accepted.max(initial=0)) if gamma is None else gamma) + 1):
+        yield "position_rate", i, 1 * (accepted >= i), one
+        if offered is not None:
+            reached = (accepted >= i - 1) & (offered >= i)
+            yield "conditional_rate", i, 1 * (accepted >= i), 1 * reached
 
 
 def grouped_metrics(

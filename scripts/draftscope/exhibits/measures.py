@@ -31,6 +31,17 @@ WHOLE = (
     "acceptance_length_where_offered",
 )
 BY_POSITION = ("position_rate", "conditional_rate")
+# What a table of them has to say below it.
+DEFINITIONS = (
+    "def1: accepted / draft length, full rounds only. Draft acceptance rate: accepted / "
+    "offered. Accepted per emitted; verify rate: emitted / (offered + 1). Accepted "
+    "length: accepted a round, without the bonus or correction token; acceptance length: "
+    "emitted a round, with it; where offered: only rounds that offered a draft."
+)
+DEFINITIONS_BY_POSITION = (
+    "Position rate: accepted at the position / rounds, unconditional. Conditional rate: "
+    "accepted / rounds that accepted all before it and offered it (reached)."
+)
 
 register(
     "measures",
@@ -98,12 +109,7 @@ def whole_rounds(frame: pd.DataFrame) -> Table:
         wide,
         "Every measure of acceptance, from the same rounds",
         [
-            (
-                "def1: accepted / draft length, full rounds only. Draft acceptance rate: accepted / "
-                "offered. Accepted per emitted; verify rate: emitted / (offered + 1). Accepted "
-                "length: accepted a round, without the bonus or correction token; acceptance length: "
-                "emitted a round, with it; where offered: only rounds that offered a draft."
-            ),
+            DEFINITIONS,
             (
                 "Micro: ratio of the sums over all rounds. Macro: mean of the prompts' own ratios. "
                 "def1, the draft acceptance rate and the verify rate fall with the draft length by "
@@ -136,12 +142,7 @@ def by_position(frame: pd.DataFrame) -> Table:
     return Table(
         wide,
         "Acceptance by draft position",
-        [
-            (
-                "Position rate: accepted at the position / rounds, unconditional. Conditional rate: "
-                "accepted / rounds that accepted all before it and offered it (reached)."
-            ),
-        ],
+        [DEFINITIONS_BY_POSITION],
         dict.fromkeys(BY_POSITION, ".3f"),
         {"draft_length": "K", **{name: name.replace("_", " ") for name in BY_POSITION}},
     )

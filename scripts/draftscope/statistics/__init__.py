@@ -31,7 +31,9 @@ from draftscope.statistics.paired import (
     PairedDifference,
     equivalence,
     paired_difference,
+    paired_differences,
     prompts_needed,
+    smallest_difference,
 )
 from draftscope.statistics.regression import Coefficient, LogisticFit, logistic
 from draftscope.statistics.sign import (
@@ -70,6 +72,7 @@ __all__ = [
     "observe_positions",
     "observe_rounds",
     "paired_difference",
+    "paired_differences",
     "paired_halves",
     "pooled_difference",
     "position_curve",
@@ -77,6 +80,7 @@ __all__ = [
     "quintiles",
     "sign_test",
     "sign_test_from_counts",
+    "smallest_difference",
     "spearman",
     "spearman_by_prompt",
     "value_bins",

@@ -47,6 +47,18 @@ def paired_difference(
     Raises:
         ValueError: vectors of different lengths.
     """
+    differences = paired_differences(first, second)
+    return PairedDifference(bootstrap(differences, **options), sign_test(differences))
+
+
+def paired_differences(
+    first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray
+) -> np.ndarray:
+    """First minus second, [prompts]; what differs by rounding alone is no difference.
+
+    Raises:
+        ValueError: vectors of different lengths.
+    """
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
         raise ValueError(f"pairs need two vectors of one length, not {first.shape}, {second.shape}")
@@ -54,7 +66,7 @@ def paired_difference(
     # .3 - .2 and .4 - .3 differ in the last bit: that is no evidence for a direction.
     scale = np.maximum(np.abs(first), np.abs(second))
     differences[np.abs(differences) <= 1e-12 * np.maximum(scale, 1.0)] = 0.0
-    return PairedDifference(bootstrap(differences, **options), sign_test(differences))
+    return differences
 
 
 @dataclass(frozen=True)
@@ -133,3 +145,29 @@ def prompts_needed(
         else:
             high = middle
     return high
+
+
+def smallest_difference(
+    differences: Sequence[float] | np.ndarray, level: float = 0.05, power: float = 0.8
+) -> float | None:
+    """The mean difference that as many prompts as these would find with this power.
+
+    The counterpart of `prompts_needed`, under the same assumptions; it does not depend on the
+    difference that was seen, only on the spread.
+    """
+    from statsmodels.stats.power import TTestPower
+
+    values = np.asarray(differences, dtype=float)
+    values = values[~np.isnan(values)]
+    if len(values) < 2 or np.ptp(values) == 0:
+        return None
+    search, low, high = TTestPower(), 0.0, 1.0
+    while search.power(high, nobs=len(values), alpha=level) < power:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        if search.power(middle, nobs=len(values), alpha=level) < power:
+            low = middle
+        else:
+            high = middle
+    return float(high * values.std(ddof=1))

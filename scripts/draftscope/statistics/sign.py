@@ -80,6 +80,8 @@ def wilcoxon(differences: Sequence[float] | np.ndarray) -> Wilcoxon:
     if n == 0:
         reason = "all differences are zero" if zeros else "no differences"
         return Wilcoxon(1.0, 0, None, zeros, missing, reason)
+    if len(held) == 1:  # one difference has either sign with the same probability
+        return Wilcoxon(1.0, n, None, zeros, missing, "one difference")
     method = stats.PermutationMethod() if len(held) <= 13 else "asymptotic"
     result = stats.wilcoxon(held, zero_method="pratt", method=method)
     return Wilcoxon(float(result.pvalue), n, float(result.statistic), zeros, missing)

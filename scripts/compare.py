@@ -1,0 +1,154 @@
+"""Compare two logs of rounds on the same prompts: B minus A, prompt by prompt.
+
+A log is a Parquet file of this program's rounds, or of an engine's that import_rounds.py made. What
+the two were measured under must agree, except for what --may-differ names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+from draftscope.errors import UserError, command
+
+log = logging.getLogger("compare")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("first", metavar="A", help="Parquet of schema rounds or imported_rounds")
+    parser.add_argument("second", metavar="B", help="the same, or the same file")
+    for side in ("a", "b"):
+        parser.add_argument(
+            f"--{side}",
+            action="append",
+            default=[],
+            metavar="COLUMN=VALUE",
+            help=f"which loop of {side.upper()}, such as draft_length=5",
+        )
+    parser.add_argument(
+        "--may-differ", nargs="+", default=[], metavar="KEY", help="conditions that may differ"
+    )
+    parser.add_argument("--measure", nargs="+", help="measures to compare (default: all)")
+    parser.add_argument(
+        "--margin",
+        action="append",
+        default=[],
+        metavar="MEASURE=VALUE",
+        help="largest difference that does not matter: tests equivalence",
+    )
+    parser.add_argument(
+        "--effect",
+        action="append",
+        default=[],
+        metavar="MEASURE=VALUE",
+        help="difference to ask the number of prompts for (default: the one that was seen)",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95)
+    parser.add_argument("--power", type=float, default=0.8)
+    parser.add_argument("--seed", type=int, default=0, help="of the resampling")
+    parser.add_argument("--output", help="write FILE.csv (rows) or FILE.json (everything)")
+    arguments = parser.parse_args()
+    for name in ("confidence", "power"):
+        if not 0 < (value := getattr(arguments, name)) < 1:
+            raise UserError(f"--{name} is {value}; it must be between 0 and 1")
+    suffix = Path(arguments.output).suffix if arguments.output else ".csv"
+    if suffix not in (".csv", ".json"):
+        raise UserError(f"--output {arguments.output} must end in .csv or .json")
+
+    from draftscope.acceptance.sums import MEASURES
+
+    chosen = tuple(arguments.measure or MEASURES)
+    for name in chosen:
+        _known(name, MEASURES, "--measure")
+    margins, effects = (
+        {_known(name, MEASURES, f"--{option}"): _positive(name, text, option)
+         for name, text in _pairs(getattr(arguments, option), option).items()}
+        for option in ("margin", "effect")
+    )  # fmt: skip
+
+    from draftscope import records
+    from draftscope.acceptance import logs, printing
+    from draftscope.acceptance.compare import Plan, compare, sentences
+    from draftscope.acceptance.conditions import comparable
+    from draftscope.exhibits.tables import write_csv
+
+    first, second = (
+        logs.one_loop(path, _pairs(getattr(arguments, side), side), side)
+        for path, side in ((arguments.first, "a"), (arguments.second, "b"))
+    )
+    shared, differs = comparable(
+        first.condition, second.condition, (first.path, second.path), arguments.may_differ
+    )
+    plan = Plan(chosen, margins, effects, 1 - arguments.confidence, arguments.power, arguments.seed)
+    found = compare(first.sums, second.sums, plan)
+    for line in printing.heading(first, second, differs, found):
+        print(line)
+    print(printing.comparison(found.rows))
+    for name, reason in found.missing.items():
+        print(f"no {name}: {reason}")
+    print("\n" + "\n".join([*sentences(found, plan), *printing.notes(plan)]))
+    if suffix == ".json" and arguments.output:
+        records.write_json(
+            arguments.output,
+            {
+                "first": {"path": first.path, "condition": first.condition},
+                "second": {"path": second.path, "condition": second.condition},
+                "shared_condition": shared,
+                "differs": {key: list(pair) for key, pair in differs.items()},
+                "prompts": found.prompts,
+                "only_in_first": found.only_first,
+                "only_in_second": found.only_second,
+                "confidence": arguments.confidence,
+                "power": arguments.power,
+                "seed": arguments.seed,
+                "rows": found.rows,
+                "missing": found.missing,
+                "notes": printing.notes(plan),
+            },
+        )
+    elif arguments.output:
+        columns = list(found.rows[0]) if found.rows else ["metric"]
+        write_csv(arguments.output, columns, [list(row.values()) for row in found.rows])
+
+
+def _pairs(given: list[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(f"--{option} {text} must be NAME=VALUE")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _known(name: str, known: tuple[str, ...], option: str) -> str:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        raise UserError(
+            f"{option} {name} is no measure; nearest: {close[0] if close else ', '.join(known)}"
+        )
+    return name
+
+
+def _positive(name: str, text: str, option: str) -> float:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"--{option} {name}={text} must be a number")
+    if not 0 < value < math.inf:
+        raise UserError(f"--{option} {name}={text} must be above 0")
+    return float(value)
+
+
+if __name__ == "__main__":
+    command(main)
