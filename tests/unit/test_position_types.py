@@ -126,6 +126,18 @@ def test_mismatches_are_counted_at_the_first_token_of_a_trigger(model, measured)
     assert all(row["said"] for row in tokens)
 
 
+def test_every_type_has_a_row_of_what_was_said_instead(model, measured):
+    rows = [row for row in flat(model[0]) if not row["problem"] and row["first"]]
+    matrix = [row for row in measured["mismatches"] if row["level"] == "matrix"]
+    for name in ("word", "number", "reflection"):
+        own = [row for row in matrix if row["trigger"] == name]
+        emitted = [row for row in rows if row["type"] == name]
+        wrong = sum(row["said"] != row["is"] for row in emitted)
+        assert sum(row["positions"] for row in own) == wrong > 0
+        assert {row["triggers"] for row in own} == {len(emitted)}
+        assert sum(row["share"] for row in own) == pytest.approx(1.0)
+
+
 def test_what_the_draft_said_is_typed_in_its_place(model):
     source, typist = model
     (text, *_) = [each for each in texts.read(source) if (each.trigger >= 0).any()]
@@ -174,7 +186,8 @@ def test_texts_without_a_trigger_say_so(model):
     found = mismatches.Mismatches(LISTS.triggers, typist)
     for text in texts.read(source):
         found.add(dataclasses.replace(text, trigger=np.full(len(text.token), -1)))
-    (summary,) = mismatches.rows(source, found, SETTINGS.options(source, "x"))
+    rows = mismatches.rows(source, found, SETTINGS.options(source, "x"))
+    (summary,) = [row for row in rows if row["level"] != "matrix"]
     assert summary["reason"] == mismatches.NO_TRIGGERS and summary["share"] is None
 
 
@@ -229,7 +242,7 @@ def test_scripts_make_every_exhibit(model, lookup, tmp_path, monkeypatch):
         assert b"NaN" not in path.read_bytes() and b">nan<" not in path.read_bytes()
     trend = read_table(exhibits / "table_trend.csv")
     assert set(trend["configuration"]) == {"same/sample", "same/greedy", "xfam/sample"}
-    assert len(trend) == 3 * 3 * 3  # configurations, models, lengths with "all"
+    assert len(trend) == 3 * (3 + 2 * 2)  # configurations, models of all and of two lengths
     shown = read_table(exhibits / "table_types.csv")
     assert "reflection, published triggers (wait, however, check)" in set(shown["tokens of"])
 

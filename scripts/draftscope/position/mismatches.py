@@ -1,7 +1,8 @@
-"""What the draft said instead of a trigger (Figures 4 and 7), and how much probability it moves.
+"""What the draft said instead (Figures 4 and 7), and how much probability it would have to move.
 
-Counted at the first token of each trigger that was emitted, in texts that do not loop. What the
-draft would have said is typed in the place of that token, after the same text.
+Counted at the first token of each word, number or phrase, in texts that do not loop: at triggers
+one by one, and for every type of token which type the draft said instead. What the draft would
+have said is typed in the place of that token, after the same text.
 """
 
 from __future__ import annotations
@@ -42,32 +43,44 @@ class _Place:
 
 @dataclass
 class Mismatches:
-    """Collects the triggers of one configuration."""
+    """Collects the mismatches of one configuration."""
 
     triggers: Sequence[str]
     typist: Typist
     places: list[_Place] = field(default_factory=list)
-    prompts: set[str] = field(default_factory=set)
+    # By prompt: [type emitted, type said or nothing, (positions, probability moved)], and how many
+    # first tokens of each type there are.
+    matrices: dict[str, np.ndarray] = field(default_factory=dict)
+    emitted: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def prompts(self) -> list[str]:
+        return sorted(self.matrices)
 
     def add(self, text: Text) -> None:
         if text.problem:
             return
-        self.prompts.add(text.prompt_id)
-        first = np.flatnonzero(text.initial.astype(bool) & (text.trigger != NO_TRIGGER))
+        size = len(NAMES)
+        matrix = self.matrices.setdefault(text.prompt_id, np.zeros((size, size + 1, 2)))
+        emitted = self.emitted.setdefault(text.prompt_id, np.zeros(size))
+        first = np.flatnonzero(text.initial.astype(bool))
+        emitted += np.bincount(text.type[first], minlength=size)
+        typed = self.typist.sequence(text.token.tolist())
         agreed = text.proposal[first] == text.token[first]
-        typed = None
         for place, same in zip(first.tolist(), agreed.tolist(), strict=True):
             kind, said = "reflection", ""
             if not same and text.proposal[place] == NO_TOKEN:
                 kind, said = NOTHING, NOTHING
             elif not same:
-                if typed is None:  # most texts need no second look
-                    typed = self.typist.sequence(text.token.tolist())
                 other = self.typist.alternative(typed, place, int(text.proposal[place]))
                 kind, said = NAMES[other.type], _shown(other.text)
-            numbers = (float(each[place]) for each in (text.moved, text.p, text.q))
-            trigger = self.triggers[int(text.trigger[place])]
-            self.places.append(_Place(text.prompt_id, trigger, same, kind, said, *numbers))
+            if not same:
+                column = size if kind == NOTHING else NAMES.index(kind)
+                matrix[text.type[place], column] += (1.0, text.moved[place])
+            if text.trigger[place] != NO_TRIGGER:
+                numbers = (float(each[place]) for each in (text.moved, text.p, text.q))
+                trigger = self.triggers[int(text.trigger[place])]
+                self.places.append(_Place(text.prompt_id, trigger, same, kind, said, *numbers))
 
 
 def rows(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[Row]:
@@ -76,7 +89,7 @@ def rows(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[
     Args:
         options: of the bootstrap (method, confidence, resamples, rng).
     """
-    prompts = {prompt: place for place, prompt in enumerate(sorted(found.prompts))}
+    prompts = {prompt: place for place, prompt in enumerate(found.prompts)}
     by_trigger: dict[str, list[_Place]] = defaultdict(list)
     for place in found.places:
         by_trigger[place.trigger].append(place)
@@ -104,6 +117,40 @@ def rows(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[
         for (kind, said), held in frequent[:MOST_TOKENS]:
             level = {"level": "token", "type": kind, "said": said}
             made.append(_row(key | level, held, wrong, prompts, options))
+    return made + _matrix(source, found, options)
+
+
+def _matrix(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[Row]:
+    """For each type that was emitted, the types that the draft said instead."""
+    if not found.matrices:
+        return []
+    counts = np.stack([found.matrices[prompt] for prompt in found.prompts])
+    emitted = np.sum([found.emitted[prompt] for prompt in found.prompts], axis=0)
+    made: list[Row] = []
+    for place, name in enumerate(NAMES):
+        own = counts[:, place, :, 0]
+        if not own.any():
+            continue
+        below = own.sum(1, keepdims=True).repeat(own.shape[1], axis=1)
+        intervals = bootstrap_columns(own, below, **dict(options))
+        for column, interval in enumerate(intervals):
+            positions = own[:, column].sum()
+            if not positions:
+                continue
+            moved = float(counts[:, place, column, 1].sum() / positions)
+            interval = interval.within(most=1.0)
+            level = {"level": "matrix", "trigger": name, "said": ""}
+            made.append(
+                source.key
+                | level
+                | {"type": (*NAMES, NOTHING)[column], "triggers": int(emitted[place])}
+                | {"prompts": interval.n, "positions": int(positions)}
+                | {"share": interval.estimate, "share_lower": interval.low}
+                | {"share_upper": interval.high, "p": None, "q": None}
+                | {"moved": moved if np.isfinite(moved) else None}
+                | {"method": "none" if interval.low is None else interval.method}
+                | {"reason": interval.reason}
+            )
     return made
 
 

@@ -56,12 +56,19 @@ register(
     "position_mismatches",
     [
         *CONFIGURATION,
-        field("level", TEXT, "summary; type: of what the draft said; token: what it said"),
-        field("trigger", TEXT, "the trigger that was emitted, or all"),
+        field(
+            "level",
+            TEXT,
+            "of triggers: summary, type (of what the draft said), token (what it said); of all first "
+            "tokens: matrix, by the type that was emitted and the type that was said",
+        ),
+        field("trigger", TEXT, "the trigger that was emitted, or all; level matrix: the type"),
         field("type", TEXT, "level type or token: type of the draft's most likely token, or none"),
         field("said", TEXT, "level token: the draft's most likely token, as text"),
         PROMPTS,
-        field("triggers", COUNT, "first tokens of triggers in the texts, loops removed", "tokens"),
+        field(
+            "triggers", COUNT, "first tokens of triggers (or of the type), loops removed", "tokens"
+        ),
         field("positions", COUNT, "those of them that the row is about", "tokens"),
         *interval("share", "level summary: of triggers, else of the mismatches"),
         real("moved", "mean total variation of p and q at these positions, T=1"),

@@ -65,8 +65,10 @@ def at_triggers(mismatches: pd.DataFrame, label: str, confidence: float) -> plt.
     """
     chosen = where(mismatches, label=label)
     looks = series(list(dict.fromkeys(mismatches["mode"])))
-    figure, axes = plt.subplots(1, 3, figsize=(10.4, 3.6), width_ratios=[1.2, 1.2, 1])
-    _mismatch_panels(list(axes), chosen, looks, 0)
+    figure = plt.figure(figsize=(10.4, 7.0))
+    above, below = figure.subfigures(2, 1, height_ratios=[1, 1])
+    _mismatch_panels(list(above.subplots(1, 3, width_ratios=[1.2, 1.2, 1])), chosen, looks, 0)
+    _matrices(list(below.subplots(1, len(looks), squeeze=False)[0]), chosen, list(looks), 3)
     _legend(figure, looks)
     figures.caption(figure, _mismatch_caption(mismatches, label, confidence))
     return figure
@@ -84,12 +86,15 @@ def second_draft(types: pd.DataFrame, mismatches: pd.DataFrame, confidence: floa
     chosen = _shown_types(types, label)
     metrics, names = _metrics(chosen), _type_names(chosen)
     height = 0.30 * len(names) + 1.0
-    figure = plt.figure(figsize=(10.4, height + 3.6))
-    above, below = figure.subfigures(2, 1, height_ratios=[height, 3.6])
+    figure = plt.figure(figsize=(10.4, height + 7.0))
+    above, below, last = figure.subfigures(3, 1, height_ratios=[height, 3.5, 3.5])
     top = above.subplots(1, len(metrics), squeeze=False, sharey=True)
     _type_panels(list(top[0]), chosen, metrics, looks, names, 0)
     bottom = below.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
-    _mismatch_panels(list(bottom), where(mismatches, label=label), looks, len(metrics))
+    chosen = where(mismatches, label=label)
+    _mismatch_panels(list(bottom), chosen, looks, len(metrics))
+    panels = list(last.subplots(1, len(looks), squeeze=False)[0])
+    _matrices(panels, chosen, list(looks), len(metrics) + 3)
     _legend(figure, looks)
     without = "" if "alpha" in metrics else (
         " This draft has no distribution at each position; what is shown is whether its proposal, as if "
@@ -209,6 +214,35 @@ def _mismatch_panels(
     mass.grid(axis="y")
 
 
+def _matrices(
+    axes: Sequence[plt.Axes], chosen: pd.DataFrame, modes: Sequence[str], first: int
+) -> None:
+    """Which type the draft said instead of each type, one panel a mode."""
+    rows = where(chosen, level="matrix")
+    emitted = [name for name in NAMES if name in set(rows["trigger"])]
+    said = [name for name in (*NAMES, "none") if name in set(rows["type"])]
+    for place, (axis, mode) in enumerate(zip(axes, modes, strict=True)):
+        axis.set_title(f"({chr(97 + first + place)}) {mode}: of every type", loc="left")
+        own = where(rows, mode=mode)
+        if own.empty:
+            figures.empty(axis, "no mismatch in these texts")
+            continue
+        shares = own.pivot(index="trigger", columns="type", values="share")
+        shares = shares.reindex(index=emitted, columns=said)
+        axis.imshow(np.nan_to_num(shares.to_numpy()), cmap="Greys", vmin=0, vmax=1.4, aspect="auto")
+        for y, x in zip(*np.nonzero(shares.notna().to_numpy()), strict=True):
+            value = shares.iat[y, x]
+            color = "white" if value > 0.7 else "black"
+            axis.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color=color)
+        counts = own.groupby("trigger")["positions"].sum().to_dict()
+        total = own.groupby("trigger")["triggers"].first().to_dict()
+        names = [f"{name} ({counts.get(name, 0):,} of {total.get(name, 0):,})" for name in emitted]
+        axis.set_yticks(range(len(emitted)), names)
+        axis.set_xticks(range(len(said)), said, rotation=35, ha="right")
+        axis.set_xlabel("Draft said")
+    axes[0].set_ylabel("Emitted (mismatches)")
+
+
 def _bars(
     axis: plt.Axes,
     rows: pd.DataFrame,
@@ -261,7 +295,9 @@ def _mismatch_caption(mismatches: pd.DataFrame, label: str, confidence: float) -
         f"draft said another; pair {_pair(mismatches, label)}, loop problems removed. Mismatches of all "
         f"triggers: {counts or 'none'}. Bands of shares: {confidence:.0%} intervals from resampling "
         "prompts. Probabilities are means over the mismatches: of the trigger by target and by draft, and "
-        "the total variation of the two, which is what the draft would have to move."
+        "the total variation of the two, which is what the draft would have to move. Of every type: for the "
+        "first tokens of words, numbers and phrases of each type, which type the draft said where it said "
+        "another token; rows add up to 1, and the numbers of mismatches and of tokens are in brackets."
     )
 
 

@@ -68,7 +68,7 @@ def said_instead(mismatches: pd.DataFrame, settings: Settings) -> Table:
         mismatches: schema position_mismatches, as a frame.
     """
     rows = []
-    for row in _records(mismatches):
+    for row in _records(mismatches[mismatches["level"] != "matrix"]):
         if row["level"] == "summary":
             said = "anything else" if row["trigger"] == "all" else "anything else, by trigger"
         else:
@@ -135,6 +135,8 @@ def trend(model: pd.DataFrame, settings: Settings) -> Table:
         model: schema position_model, as a frame.
     """
     chosen = where(model, term="log2_position")
+    # Where every position has the same texts, one intercept gives the same slope as many.
+    chosen = chosen[(chosen["model"] != "pooled") | (chosen["reached"] == 0)]
     frame = pd.DataFrame(
         {
             "configuration": [f"{r['label']}/{r['mode']}" for r in _records(chosen)],
@@ -171,7 +173,7 @@ def trend(model: pd.DataFrame, settings: Settings) -> Table:
         ),
         (
             "Texts of a length or more: only those, and only their first so many positions, so that every "
-            "position has the same texts."
+            "position has the same texts (a pooled slope is then that within texts)."
         ),
         (
             f"The margin is {margin:g} of acceptance a doubling. p (within margin): two one-sided tests "

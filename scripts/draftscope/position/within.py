@@ -114,10 +114,11 @@ def estimates(
         column = _COLUMNS[model].index(1 + TERMS.index(name))
         pseudo = _pseudo(value[column], without[:, column])
         rows.append(
-            {"model": model, "term": name, "positions": moments.positions}
+            {"model": model, "term": name}
+            | {"prompts": moments.prompts, "positions": moments.positions}
             | _estimate(value[column], pseudo, options)
-            | _tests(name, value[column], pseudo, margin, options)
         )
+        rows[-1] |= _tests(rows[-1], pseudo, margin, 1 - options["confidence"])
     return rows
 
 
@@ -138,7 +139,6 @@ def _estimate(
         return row | {
             "estimate_lower": None,
             "estimate_upper": None,
-            "prompts": 0,
             "method": "none",
             "reason": reason,
         }
@@ -146,43 +146,42 @@ def _estimate(
     return row | {
         "estimate_lower": interval.low,
         "estimate_upper": interval.high,
-        "prompts": interval.n,
         "method": "none" if interval.low is None else interval.method,
         "reason": interval.reason,
     }
 
 
 def _tests(
-    name: str, value: float, pseudo: np.ndarray | None, margin: float, options: Mapping[str, Any]
+    estimated: Mapping[str, Any], pseudo: np.ndarray | None, margin: float, level: float
 ) -> dict[str, Any]:
     """Tests of a term over prompts, and for the position what they amount to."""
     from scipy import stats
 
     row: dict[str, Any] = dict.fromkeys(("p", "margin", "equivalence_p", "decay_p"))
     row["verdict"] = ""
-    if name == POSITION:
+    if estimated["term"] == POSITION:
         row["margin"], row["verdict"] = margin, "no test"
     if pseudo is None or np.ptp(pseudo) <= 1e-12:
         return row
-    freedom = len(pseudo) - 1
-    error = float(pseudo.std(ddof=1) / np.sqrt(len(pseudo)))
-    law = stats.t(freedom)
+    value, error = estimated["estimate"], float(pseudo.std(ddof=1) / np.sqrt(len(pseudo)))
+    law = stats.t(len(pseudo) - 1)
     row["p"] = float(2 * law.sf(abs(value) / error))
-    if name != POSITION:
+    if estimated["term"] != POSITION:
         return row
-    level = 1 - options["confidence"]
     row["equivalence_p"] = equivalence(pseudo, margin, level, method="student").p
     row["decay_p"] = float(law.sf((value + margin) / error))
-    return row | {"verdict": verdict(value, row, level)}
+    return row | {"verdict": verdict(estimated, row, level)}
 
 
-def verdict(value: float, tests: Mapping[str, Any], level: float) -> str:
-    """What the tests say of the trend, in a few words; one-sided tests have the same level."""
+def verdict(estimated: Mapping[str, Any], tests: Mapping[str, Any], level: float) -> str:
+    """What interval and tests say of the trend, in a few words; the tests have the same level."""
     words = []
-    if tests["p"] < level:
-        words.append("rises" if value > 0 else "falls")
+    if estimated["estimate_lower"] > 0:
+        words.append("rises")
+    elif estimated["estimate_upper"] < 0:
+        words.append("falls")
     if tests["equivalence_p"] < level:
         words.append("within the margin")
-    elif tests["decay_p"] < level:
+    elif tests["decay_p"] < level and "rises" not in words:
         words.append("no fall of the margin or more")
     return ", ".join(words) or "unresolved"
