@@ -118,11 +118,13 @@ def load(targets: Sequence[str], drafts: Sequence[str]) -> tuple[list[Log], dict
         The logs, and what their conditions have in common.
 
     Raises:
-        UserError: files that do not belong together, or nothing was recorded.
+        UserError: files that do not belong together or differ in their condition, or nothing was
+            recorded.
     """
     if len(targets) != len(drafts) or not targets:
         raise UserError(f"{len(targets)} recordings of targets, {len(drafts)} of drafts")
     parts: dict[tuple[str, str], dict[str, list[tuple[pa.Table, pa.Table]]]] = {}
+    conditions: dict[tuple[str, str], dict[str, dict]] = {}
     for path, other in zip(targets, drafts, strict=True):
         table, beside = (
             records.read(name, f"certificate_{kind}")
@@ -134,6 +136,9 @@ def load(targets: Sequence[str], drafts: Sequence[str]) -> tuple[list[Log], dict
         key = condition["target"], condition["domain"]
         group = ", ".join(sorted(condition["drafts"]))
         parts.setdefault(key, {}).setdefault(group, []).append((table, beside))
+        conditions.setdefault(key, {})[str(path)] = condition
+    for of_key in conditions.values():
+        records.require_same_condition(of_key, ("drafts",))
     logs = [_log(*key, groups) for key, groups in parts.items()]
     logs = [log for log in logs if len(log)]
     if not logs:

@@ -42,9 +42,9 @@ class Statistics:
     def targets(self) -> list[str]:
         return self.distinct("values", "target")
 
-    def labels(self, which: str = "criteria") -> list[str]:
-        """Labels of the main criteria, or of `all`."""
-        return [Criterion.of(row).label for row in self.settings[which]]
+    def labels(self) -> list[str]:
+        """Labels of the main criteria, in their order."""
+        return [Criterion.of(row).label for row in self.settings["criteria"]]
 
 
 def read(paths: Sequence[str | Path]) -> Statistics:

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from draftscope.certificate_study.recording import UNWARPED, kept
+from draftscope.certificate_study.recording import LARGEST_BLOCK, UNWARPED, kept
 from draftscope.certificates.functions import evaluate
 from draftscope.criteria import Criterion
 from draftscope.sampling import log_law
 
 DEPTH = 64
-LARGEST_BLOCK = 3_000_000  # numbers of one matrix of float64, 24 MB
 
 
 def certify(
