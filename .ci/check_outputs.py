@@ -17,11 +17,11 @@ VERDICTS = {
 
 def main(folder: Path) -> list[str]:
     problems = []
-    for stem in ("table1", "table2"):
+    for stem in ("table1", "table2", "table3", "table_types", "table_trend"):
         for kind in ("csv", "md", "tex"):
             path = folder / f"exhibits/position/{stem}.{kind}"
             problems += [] if path.is_file() else [f"{path} is missing"]
-    for number in (1, 2, 5):
+    for number in (1, 2, 3, 4, 5, 7):
         for kind, start in (("svg", b"<?xml"), ("pdf", b"%PDF")):
             path = folder / f"exhibits/position/figure{number}.{kind}"
             if not path.is_file() or not path.read_bytes().startswith(start):

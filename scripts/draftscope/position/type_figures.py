@@ -65,8 +65,9 @@ def at_triggers(mismatches: pd.DataFrame, label: str, confidence: float) -> plt.
     """
     chosen = where(mismatches, label=label)
     looks = series(list(dict.fromkeys(mismatches["mode"])))
-    figure = plt.figure(figsize=(10.4, 7.0))
-    above, below = figure.subfigures(2, 1, height_ratios=[1, 1])
+    height = _height(chosen)
+    figure = plt.figure(figsize=(10.4, height + 3.5))
+    above, below = figure.subfigures(2, 1, height_ratios=[height, 3.5])
     _mismatch_panels(list(above.subplots(1, 3, width_ratios=[1.2, 1.2, 1])), chosen, looks, 0)
     _matrices(list(below.subplots(1, len(looks), squeeze=False)[0]), chosen, list(looks), 3)
     _legend(figure, looks)
@@ -85,16 +86,16 @@ def second_draft(types: pd.DataFrame, mismatches: pd.DataFrame, confidence: floa
     label = labels(types)[1]
     chosen = _shown_types(types, label)
     metrics, names = _metrics(chosen), _type_names(chosen)
-    height = 0.30 * len(names) + 1.0
-    figure = plt.figure(figsize=(10.4, height + 7.0))
-    above, below, last = figure.subfigures(3, 1, height_ratios=[height, 3.5, 3.5])
+    said = where(mismatches, label=label)
+    heights = [0.30 * len(names) + 1.0, _height(said), 3.5]
+    figure = plt.figure(figsize=(10.4, sum(heights)))
+    above, below, last = figure.subfigures(3, 1, height_ratios=heights)
     top = above.subplots(1, len(metrics), squeeze=False, sharey=True)
     _type_panels(list(top[0]), chosen, metrics, looks, names, 0)
     bottom = below.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
-    chosen = where(mismatches, label=label)
-    _mismatch_panels(list(bottom), chosen, looks, len(metrics))
+    _mismatch_panels(list(bottom), said, looks, len(metrics))
     panels = list(last.subplots(1, len(looks), squeeze=False)[0])
-    _matrices(panels, chosen, list(looks), len(metrics) + 3)
+    _matrices(panels, said, list(looks), len(metrics) + 3)
     _legend(figure, looks)
     without = "" if "alpha" in metrics else (
         " This draft has no distribution at each position; what is shown is whether its proposal, as if "
@@ -107,6 +108,11 @@ def second_draft(types: pd.DataFrame, mismatches: pd.DataFrame, confidence: floa
         + _mismatch_caption(mismatches, label, confidence),
     )
     return figure
+
+
+def _height(chosen: pd.DataFrame) -> float:
+    """Of the panels about triggers, in inches: little where they only say that there is none."""
+    return 3.5 if "type" in set(chosen["level"]) else 1.2
 
 
 def _shown_types(types: pd.DataFrame, label: str) -> pd.DataFrame:
