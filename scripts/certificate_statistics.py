@@ -36,6 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
 
+    import draftscope.lossless.schemas  # noqa: F401  (registers the schema of equivalence tests)
     from draftscope import records
     from draftscope.certificate_study import draft_side, relaxed, schemas, target_side
     from draftscope.certificate_study import log as recorded

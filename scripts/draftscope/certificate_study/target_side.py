@@ -86,7 +86,7 @@ def runs(
             count = np.ones(len(log))
             columns = {
                 "run": (run_lengths(certified, log.text, cap), count),
-                "uncut": (count, (~certified).astype(float)),
+                "uncut": ((~certified).astype(float), count),
             }
             by_prompt = {
                 name: tuple(sums(side, log.prompt, log.prompts) for side in sides)
@@ -94,6 +94,7 @@ def runs(
             }
             names = (log.target, log.domain, criterion.label, f"{kl:g}")
             row, missing = ratios(by_prompt, settings, "runs", *names)
+            row |= _inverse(row, "uncut")
             if certified.all():
                 missing["uncut"] = ALL_CERTIFIED
             rows.append(
@@ -104,6 +105,15 @@ def runs(
                 | {"reason": said(missing)}
             )
     return rows
+
+
+def _inverse(row: Row, name: str) -> Row:
+    """1 / a share, with the ends of its interval, which change places; none of a share of 0."""
+    share, low, high = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
+    if not share or low is None:
+        return {name: 1 / share if share else None, f"{name}_lower": None, f"{name}_upper": None}
+    longest = 1 / low if low > 0 else np.inf
+    return {name: 1 / share, f"{name}_lower": 1 / high, f"{name}_upper": longest}
 
 
 def run_lengths(certified: np.ndarray, text: np.ndarray, cap: int) -> np.ndarray:
