@@ -1,27 +1,37 @@
-"""Measure the speed budgets as ratios and write them as JSON: `make bench`.
+"""Measure the budgets of speed and size and write them as JSON: `make bench`.
 
-Names: replay_vs_assisted, live_vs_assisted_smollm2, live_vs_assisted_tiny, scoring_vs_forward.
+Ratios against transformers: replay_vs_assisted, live_vs_assisted_smollm2, live_vs_assisted_tiny,
+scoring_vs_forward. Without a model: analysis_paper_size_s and analysis_paper_size_gib, the analysis
+of a synthetic run of 1.78 million rounds; dry_run_10k_s, the plan of 10,000 jobs;
+certificates_63k_s and certificates_63k_gib, 63,000 positions under nine criteria.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from draftscope.errors import UserError, command
 
-# name -> bound, and whether the value must be at least (True) or at most the bound.
+# name -> bound, whether the value must be at least (True) or at most the bound, and its unit.
 BOUNDS = {
-    "scoring_vs_forward": (1.25, False),
-    "live_vs_assisted_tiny": (2.0, True),
-    "live_vs_assisted_smollm2": (1.1, True),
-    "replay_vs_assisted": (50.0, True),
+    "scoring_vs_forward": (1.25, False, "x"),
+    "live_vs_assisted_tiny": (2.0, True, "x"),
+    "live_vs_assisted_smollm2": (1.1, True, "x"),
+    "replay_vs_assisted": (50.0, True, "x"),
+    "analysis_paper_size_s": (60.0, False, "s"),
+    "analysis_paper_size_gib": (2.0, False, "GiB"),
+    "dry_run_10k_s": (30.0, False, "s"),
+    "certificates_63k_s": (600.0, False, "s"),
+    "certificates_63k_gib": (2.0, False, "GiB"),
 }
+WITHOUT_MODEL = [name for name, (*_, unit) in BOUNDS.items() if unit != "x"]
+PAPER_PROMPTS = 500  # of each mode: 2,000 trajectories, 1.78 million rounds
+Found = Iterator[tuple[str, float, str, str]]  # name, value, detail, machine
 BITS = (3, 4, 8)
 
 
@@ -29,8 +39,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
-    parser.add_argument("--prompts", required=True, help="Parquet of schema prompts")
+    parser.add_argument("--target", help="model.json of the target, for the ratios")
+    parser.add_argument("--prompts", help="Parquet of schema prompts, for the ratios")
     parser.add_argument("--output", required=True, help="JSON to write")
     parser.add_argument("--only", nargs="+", choices=list(BOUNDS), default=list(BOUNDS))
     parser.add_argument("--count", type=int, default=8, help="prompts of the scoring comparison")
@@ -51,6 +61,99 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of both sides")
     arguments = parser.parse_args()
 
+    wanted = [name for name in BOUNDS if name in arguments.only]
+    ratios = [name for name in wanted if name not in WITHOUT_MODEL]
+    if ratios and not (arguments.target and arguments.prompts):
+        raise UserError(f"{ratios[0]} compares on a model: give --target and --prompts")
+
+    from draftscope import records
+
+    output = Path(arguments.output)
+    sources = [sizes([name for name in wanted if name in WITHOUT_MODEL])]
+    if ratios:
+        sources.append(against_transformers(arguments, ratios))
+    for name, value, detail, where in (row for rows in sources for row in rows):
+        row = judged(name, value, detail, where)
+        records.write_json(output, merged(output, [row]))
+
+
+def judged(name: str, value: float, detail: str, where: str) -> dict:
+    """A measured value beside its bound; says it."""
+    bound, at_least, unit = BOUNDS[name]
+    holds = value >= bound if at_least else value <= bound
+    sign = "at least" if at_least else "at most"
+    verdict = "holds" if holds else "DOES NOT HOLD"
+    print(f"{name}: {value:.2f} {unit} ({sign} {bound}: {verdict}); {detail}", flush=True)
+    return {
+        "name": name,
+        "value": round(value, 3),
+        "bound": bound,
+        "holds": holds,
+        "unit": unit,
+        "machine": where,
+        "command": " ".join(["python", *sys.argv]),
+        "detail": detail,
+    }
+
+
+def sizes(names: Sequence[str]) -> Found:
+    """What needs no model: the analysis at the published size, and a large plan."""
+    from draftscope.machine import describe
+    from draftscope.scale import plan, points
+
+    root = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        if any(name.startswith("analysis") for name in names):
+            found = points.analysis(PAPER_PROMPTS, Path(scratch) / "run")
+            steps = ", ".join(
+                f"{key} {cost['wall_s']:.1f} s" for key, cost in found["steps"].items()
+            )
+            detail = (
+                f"{found['trajectories']:,} trajectories, {found['rounds']:,} rounds, "
+                f"{found['positions']:,} positions, synthetic; {found['wall_s']} s ({steps}), "
+                f"{found['cpu_s']} s of CPU, {found['peak_gib']} GiB in the largest process"
+            )
+            for name, key in (
+                ("analysis_paper_size_s", "wall_s"),
+                ("analysis_paper_size_gib", "peak_gib"),
+            ):
+                if name in names:
+                    yield name, found[key], detail, describe()
+        if "dry_run_10k_s" in names:
+            found = points.planning(plan.TEN_THOUSAND, Path(scratch) / "plan", root)
+            detail = (
+                f"snakemake -n of {found['jobs']:,} jobs; {found['cpu_s']} s of CPU, "
+                f"{found['peak_gib']} GiB"
+            )
+            yield "dry_run_10k_s", found["wall_s"], detail, describe()
+    if any(name.startswith("certificates") for name in names):
+        yield from certificates(names)
+
+
+def certificates(names: Sequence[str]) -> Found:
+    """Exact certificates of streamed logits of a wide vocabulary, by a process of its own."""
+    from draftscope.machine import describe
+    from draftscope.scale.meter import measure
+
+    threads = 2
+    script = Path(__file__).with_name("bench_certificates.py")
+    cost = measure([sys.executable, str(script), "--threads", str(threads)])
+    found = json.loads(cost.printed.splitlines()[-1])
+    detail = (
+        f"{found['positions']:,} positions x {found['vocabulary']:,} tokens, {found['criteria']} "
+        f"criteria, {found['wall_s']} s, {found['cpu_s']} s of CPU with the making of the logits "
+        f"({found['making_s']} s on the clock), {cost.peak_gib:.2f} GiB"
+    )
+    for name, value in (
+        ("certificates_63k_s", found["wall_s"]),
+        ("certificates_63k_gib", cost.peak_gib),
+    ):
+        if name in names:
+            yield name, value, detail, describe("cpu", threads)
+
+
+def against_transformers(arguments: argparse.Namespace, names: Sequence[str]) -> Found:
+    """Ratios of transformers' time and ours, on the given model."""
     from draftscope import runtime
     from draftscope.threads import share_cores
 
@@ -58,6 +161,7 @@ def main() -> None:
     runtime.prepare(arguments.threads)
     import torch
     from draftscope import benchmarks, models, records
+    from draftscope.machine import describe
     from draftscope.models.vocabulary import align
     from draftscope.prompts import render
     from draftscope.tiny_models import tiny_pair
@@ -99,29 +203,12 @@ def main() -> None:
             arguments.replay_tokens, arguments.replay_count,
         ),
     }  # fmt: skip
-    found = []
-    for name in [name for name in BOUNDS if name in arguments.only]:
+    for name in names:
         comparison = measure[name]()
-        bound, at_least = BOUNDS[name]
         # Where less is better, the budget is our time over theirs.
-        value = comparison.ratio if at_least else 1 / comparison.ratio
-        holds = value >= bound if at_least else value <= bound
-        found.append(
-            {
-                "name": name,
-                "value": round(value, 3),
-                "bound": bound,
-                "holds": holds,
-                "unit": "x",
-                "machine": machine(str(target.device), 1 if "tiny" in name else arguments.threads),
-                "command": " ".join(["python", *sys.argv]),
-                "detail": f"{comparison.detail}; {arguments.dtype}",
-            }
-        )
-        sign = "at least" if at_least else "at most"
-        verdict = "holds" if holds else "DOES NOT HOLD"
-        print(f"{name}: {value:.2f}x ({sign} {bound}x: {verdict}); {comparison.detail}", flush=True)
-    records.write_json(arguments.output, merged(Path(arguments.output), found))
+        value = comparison.ratio if BOUNDS[name][1] else 1 / comparison.ratio
+        where = describe(str(target.device), 1 if "tiny" in name else arguments.threads)
+        yield name, value, f"{comparison.detail}; {arguments.dtype}", where
 
 
 def merged(path: Path, found: list[dict]) -> list[dict]:
@@ -144,19 +231,6 @@ def copies(base: dict, dtype: str) -> list:
             record = models.resolve(name, row, Path(folder) / name, base)
             drafts.append(models.load(record, "auto", dtype))
     return drafts
-
-
-def machine(device: str, threads: int) -> str:
-    """Processor, cores, threads and device, in words."""
-    name = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return f"{name}, {os.cpu_count()} cores, {threads} threads, {device}"
 
 
 if __name__ == "__main__":

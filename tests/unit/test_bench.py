@@ -1,12 +1,14 @@
 """The benchmark compares like with like, and says so when a budget does not hold."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import bench
 import pytest
 import torch
 from draftscope import benchmarks
+from draftscope.machine import describe
 from draftscope.tiny_models import tiny_pair
 
 torch.set_num_threads(1)
@@ -79,4 +81,5 @@ def test_results_of_an_earlier_run_are_kept_in_order(tmp_path):
 
 
 def test_the_machine_is_named_with_its_threads():
-    assert "3 threads, cpu" in bench.machine("cpu", 3)
+    assert describe("cuda", 3).endswith("3 threads, cuda")
+    assert describe().endswith(f"{os.cpu_count()} cores, cpu")

@@ -2,6 +2,7 @@
 # Why: wildcard values come from the configuration and nowhere else, and every setting that a
 # number depends on reaches its job through `params` as plain JSON.
 
+import functools
 import json
 import re
 import sys
@@ -79,14 +80,18 @@ def sources(script, also=()):
 
     Files of the project are `local`: where results are in remote storage, they are not.
     """
-    return [local(path.relative_to(ROOT)) for path in closure.sources(script, also)]
+    return [local(path.relative_to(ROOT)) for path in sources_of(script, tuple(also))]
 
 
 def digest(script, models=(), also=()):
     """For `params:` of a GPU rule: what its code means, with the loaders of these models."""
-    return closure.digest(
-        script, [*also, *(f"draftscope/models/{kind}.py" for kind in kinds(models))]
-    )
+    loaders = (f"draftscope/models/{kind}.py" for kind in kinds(models))
+    return digest_of(script, (*also, *loaders))
+
+
+# The code does not change while the workflow is read, and thousands of jobs ask.
+digest_of = functools.cache(closure.digest)
+sources_of = functools.cache(closure.sources)
 
 
 def kinds(models):

@@ -86,7 +86,7 @@ def _whole_trajectories(parts: Sequence[pa.Table], rows: int) -> list[pa.Table]:
     key = codes * (int(sample.max(initial=0)) + 1) + sample
     begins = np.flatnonzero(np.diff(key, prepend=-1))  # where another trajectory begins
     if len(begins) > len(np.unique(key[begins])):  # a file in another order than replay writes
-        order = np.argsort(key, kind="stable")
+        order = np.lexsort((table["start"].to_numpy(), key))
         table, key = table.take(pa.array(order)), key[order]
         begins = np.flatnonzero(np.diff(key, prepend=-1))
     slices, start = [], 0
