@@ -193,7 +193,7 @@ def _targets(found: Statistics) -> list[str]:
             out.append(
                 f"{target}, {row['domain']}: at half of the {row['positions']:,} positions a draft "
                 f"within a KL of {row['median']:.3f} nats of the target is never rejected by greedy "
-                f"verification; at 5% of them even {max(row['p5'], 1e-4):.4f} nats may be too far."
+                f"verification; at 5% of them {_small(row['p5'])} nats may already be too far."
             )
     margins = (0.1, 0.5, 0.9)
     levels = ", ".join(f"{margin:g} -> {_g(margin):.3f}" for margin in margins)
@@ -205,6 +205,10 @@ def _targets(found: Statistics) -> list[str]:
     return out
 
 
+def _small(value: float) -> str:
+    return "less than 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
 def _g(margin: float) -> float:
     return (1 + margin) / 2 * math.log1p(margin) + (1 - margin) / 2 * math.log1p(-margin)
 
@@ -214,14 +218,20 @@ def _drafts(found: Statistics) -> list[str]:
     for row in found.rows("drafts", criterion="strict greedy"):
         if row["domain"] != _widest(found, row["pair"]):
             continue
-        explained = row["explained"]
-        share = "none were accepted" if explained is None else f"{explained:.0%} of them"
-        out.append(
-            f"{row['pair']}: {row['certified']:.0%} of {row['positions']:,} positions are certified "
-            f"under greedy verification and all {row['certified_positions']:,} were accepted; "
-            f"{row['accepted']:.0%} were accepted in all, so certificates explain {share} and the "
-            "rest is luck that KL alone does not promise."
-        )
+        if row["certified_positions"]:
+            said = (
+                f"{row['certified']:.1%} of {row['positions']:,} positions are certified under greedy "
+                f"verification, and all {row['certified_positions']:,} proposals there were accepted; "
+                f"{row['accepted']:.1%} were accepted in all. Certificates explain "
+                f"{row['explained']:.1%} of what was accepted: the rest stood although some draft at "
+                "the same distance would have been rejected."
+            )
+        else:
+            said = (
+                f"none of {row['positions']:,} positions is certified under greedy verification; "
+                f"{row['accepted']:.1%} of the proposals were accepted all the same."
+            )
+        out.append(f"{row['pair']}: {said}")
     return out
 
 

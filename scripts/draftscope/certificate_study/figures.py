@@ -62,7 +62,7 @@ def certificates(found: Statistics) -> plt.Figure:
         axis.set_xlim(left=0)
     axes[0, 0].set_yticks(range(len(labels)), labels)
     axes[0, 0].invert_yaxis()
-    _legend(figure, axes[0, 0])
+    _legend(figure, axes[0, 0], 4)
     figures.caption(
         figure,
         "Exact certificates over the target's positions: a draft with a smaller KL(p || q) there is "
@@ -93,8 +93,7 @@ def calibration(found: Statistics) -> plt.Figure:
                 if row["accepted"] is not None
             ]
             places = [_middle(row) * shift for row in rows]
-            heights = [row["accepted"] for row in rows]
-            axis.plot(places, heights, **looks[label].line(), label=label)
+            axis.plot(*_broken(rows, places, "accepted"), **looks[label].line(), label=label)
             _bars(axis, rows, places, "accepted", looks[label])
         axis.axvline(1, color="#555555", lw=0.9, ls=(0, (3, 2)))
         axis.set_xscale("log")
@@ -115,6 +114,18 @@ def calibration(found: Statistics) -> plt.Figure:
         f"that distance. Bars: {found.settings['confidence']:.0%} intervals from resampling prompts.",
     )
     return figure
+
+
+def _broken(rows: list[Row], places: list[float], name: str) -> tuple[list[float], list[float]]:
+    """Points of a line that is broken where a bin between two of them holds nothing."""
+    across, up = [], []
+    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
+        if number and row["bin"] > rows[number - 1]["bin"] + 1:
+            across.append(place)
+            up.append(np.nan)
+        across.append(place)
+        up.append(row[name])
+    return across, up
 
 
 def _middle(row: Row) -> float:
@@ -208,7 +219,7 @@ def tradeoff(found: Statistics) -> plt.Figure:
     return figure
 
 
-def _legend(figure: plt.Figure, axis: plt.Axes) -> None:
+def _legend(figure: plt.Figure, axis: plt.Axes, columns: int = 3) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(handles)))
