@@ -283,3 +283,20 @@ def measurements_condition():
     }
     run = theirs | {"targets": {"Qwen3-1.7B": "target"}, "data": "chat", "prompts": 5}
     return run, theirs
+
+
+def test_intervals_stay_within_what_is_possible(found):
+    for file, shares in (
+        ("drafts", ("certified", "accepted", "accepted_certified", "explained")),
+        ("bins", ("certified", "accepted")),
+        ("mass", ("mean", "median")),
+        ("relaxed", ("own", "right")),
+    ):
+        for row in found.rows(file):
+            for name in shares:
+                if row[f"{name}_lower"] is not None:
+                    assert 0 <= row[f"{name}_lower"] <= row[f"{name}_upper"] <= 1, (file, row)
+    for row in found.rows("runs"):
+        assert row["run_lower"] is None or row["run_lower"] >= 1
+        if row["uncut_lower"] is not None:
+            assert 1 <= row["uncut_lower"] <= row["uncut"] <= row["uncut_upper"]

@@ -65,7 +65,8 @@ def _row(pair_name, domain, rule, lossless, source, gamma) -> Row:
 
 
 def _lengths(own, greedy, settings: Settings, names: tuple[str, ...]) -> Row:
-    length, missing = ratios({"acceptance_length": own}, settings, *names)
+    limits = {"acceptance_length": (1.0, np.inf)}
+    length, missing = ratios({"acceptance_length": own}, settings, *names, limits=limits)
     gain, more = differences({"gain": (*own, *greedy)}, settings, *names)
     return length | gain | {"reason": said(missing | more)}
 
@@ -109,7 +110,10 @@ def decoded(
         if own["checked"].any():
             columns["right"] = "checked"
         found, missing = ratios(
-            {name: (own[name], own[below]) for name, below in columns.items()}, settings, *key
+            {name: (own[name], own[below]) for name, below in columns.items()},
+            settings,
+            *key,
+            limits={"log_p": (-np.inf, 0.0)},
         )
         cost, more = differences(
             {"cost": (own["log_p"], own["tokens"], base["log_p"], base["tokens"])},

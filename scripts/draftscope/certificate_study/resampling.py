@@ -37,19 +37,26 @@ class Settings:
 
 
 def ratios(
-    columns: Mapping[str, tuple[np.ndarray, np.ndarray]], settings: Settings, *names: str
+    columns: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    settings: Settings,
+    *names: str,
+    limits: Mapping[str, tuple[float, float]] | None = None,
 ) -> tuple[Row, dict[str, str]]:
     """Intervals of ratios of sums over prompts, all from the same resamples.
 
     Args:
         columns: name -> (numerators, denominators), [prompts] each.
+        limits: name -> least and greatest possible value; 0 and 1 where it is a share.
 
     Returns:
         A row with name, name_lower, name_upper, and the reasons by name of what is missing.
     """
     above, below = (np.stack(side, axis=1) for side in zip(*columns.values(), strict=True))
     above = np.where(below.sum(0) > 0, above, 0.0)  # a ratio of something to nothing is none
-    return _rows(list(columns), bootstrap_columns(above, below, **settings.options(*names)))
+    found = bootstrap_columns(above, below, **settings.options(*names))
+    bounds = [(limits or {}).get(name, (0.0, 1.0)) for name in columns]
+    cut = [interval.within(*own) for interval, own in zip(found, bounds, strict=True)]
+    return _rows(list(columns), cut)
 
 
 def differences(

@@ -17,6 +17,7 @@ from draftscope.certificate_study.resampling import (
     sums,
 )
 from draftscope.certificate_study.schemas import QUANTILES
+from draftscope.certificates import bounds
 from draftscope.criteria import Criterion
 
 MASS = (1, 3, 5, 10, 25)
@@ -28,7 +29,7 @@ def mass(log: Log, settings: Settings) -> list[Row]:
     rows = []
     for k in MASS:
         values, names = log.mass(k), (log.target, log.domain, "mass", str(k))
-        rows.append(_of(log) | {"k": k} | _summary(log, values, settings, names))
+        rows.append(_of(log) | {"k": k} | _summary(log, values, settings, names, 1.0))
     return rows
 
 
@@ -49,20 +50,28 @@ def values(log: Log, criteria: Sequence[Criterion], settings: Settings) -> list[
                 "infinite": float((~finite).mean()),
                 "bound": float(lower[finite].mean()) if finite.any() else None,
             }
-            | _summary(log, found, settings, names)
+            | _summary(log, found, settings, names, _ceiling(criterion))
         )
     return rows
+
+
+def _ceiling(criterion: Criterion) -> float:
+    """No certificate of the criterion is larger (Theorems 4.6 and 5.3)."""
+    single = criterion.kind != "tree"
+    return float(bounds.ceiling()) if single else bounds.tree_ceiling(criterion.m)
 
 
 def _of(log: Log) -> Row:
     return {"target": log.target, "domain": log.domain, "positions": len(log)}
 
 
-def _summary(log: Log, found: np.ndarray, settings: Settings, names: tuple[str, ...]) -> Row:
+def _summary(
+    log: Log, found: np.ndarray, settings: Settings, names: tuple[str, ...], most: float
+) -> Row:
     finite = np.isfinite(found)
     above = sums(np.where(finite, found, 0.0), log.prompt, log.prompts)
     below = sums(finite, log.prompt, log.prompts)
-    row, missing = ratios({"mean": (above, below)}, settings, *names)
+    row, missing = ratios({"mean": (above, below)}, settings, *names, limits={"mean": (0.0, most)})
     if not finite.any():
         missing = {"mean": "no finite certificate"}
     ordered, more = quantiles(found, log.prompt, QUANTILES, settings, *names)
@@ -93,7 +102,8 @@ def runs(
                 for name, sides in columns.items()
             }
             names = (log.target, log.domain, criterion.label, f"{kl:g}")
-            row, missing = ratios(by_prompt, settings, "runs", *names)
+            limits = {"run": (1.0, float(cap))}
+            row, missing = ratios(by_prompt, settings, "runs", *names, limits=limits)
             row |= _inverse(row, "uncut")
             if certified.all():
                 missing["uncut"] = ALL_CERTIFIED
