@@ -6,18 +6,17 @@ macro is the mean over prompts of each prompt's own ratio. Both are always given
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from draftscope.errors import UserError
-
-# Rounds that differ in one of these were not produced by one loop and are never pooled.
-LOOP = ("draft_length", "rule", "lossless", "source")
-COUNTS = ("offered", "accepted", "emitted")
+from draftscope.round_counts import as_table, count_rounds
 
 
 @dataclass(frozen=True)
@@ -122,26 +121,12 @@ def acceptance_metrics(rounds: pa.Table | Mapping[str, np.ndarray]) -> Acceptanc
         UserError: rounds of several loops (`grouped_metrics` keeps them apart), or none.
         ValueError: a row that no round can have.
     """
-    columns = _columns(rounds)
-    for name in LOOP:
-        values = np.unique(columns[name]) if name in columns else ()
-        if len(values) > 1:
-            raise UserError(
-                f"rounds of several loops cannot be pooled: {name} is "
-                f"{' and '.join(str(value) for value in values)}; group by {name}"
-            )
-    gamma, prompt = int(columns["draft_length"][0]), columns["prompt"]
-    offered, accepted, emitted = (columns[name].astype(np.int64) for name in COUNTS)
-    bonus = emitted - accepted
-    if (
-        not ((0 <= accepted) & (accepted <= offered) & (offered <= gamma)).all()
-        or not ((bonus == 0) | (bonus == 1)).all()
-    ):
-        raise ValueError("a round has not 0 <= accepted <= offered <= gamma, or emits too much")
-
-    prompts = int(prompt.max()) + 1
+    counts = count_rounds(rounds)
+    prompt, times, prompts = counts.prompt, counts.times, counts.prompts
+    offered, accepted, emitted = counts.offered, counts.accepted, counts.emitted
 
     def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Ratio:
+        numerator, denominator = numerator * times, denominator * times
         above = np.bincount(prompt, numerator, prompts)
         below = np.bincount(prompt, denominator, prompts)
         own = above[below > 0] / below[below > 0]
@@ -155,19 +140,20 @@ def acceptance_metrics(rounds: pa.Table | Mapping[str, np.ndarray]) -> Acceptanc
         )
 
     found: dict[str, Any] = {"position_rate": (), "conditional_rate": ()}
-    for name, position, above, below in terms(accepted, gamma, offered, emitted):
+    for name, position, above, below in terms(accepted, counts.draft_length, offered, emitted):
         one = ratio(above, below)
         found[name] = one if position is None else (*found[name], one)
+    full = offered == counts.draft_length
     return AcceptanceMetrics(
-        draft_length=gamma,
-        rule=str(columns["rule"][0]) if "rule" in columns else None,
-        rounds=len(accepted),
-        full_rounds=int((offered == gamma).sum()),
-        cut_rounds=int((offered != gamma).sum()),
+        draft_length=counts.draft_length,
+        rule=counts.rule,
+        rounds=int(times.sum()),
+        full_rounds=int(times[full].sum()),
+        cut_rounds=int(times[~full].sum()),
         prompts=prompts,
-        offered=int(offered.sum()),
-        accepted=int(accepted.sum()),
-        emitted=int(emitted.sum()),
+        offered=int(offered @ times),
+        accepted=int(accepted @ times),
+        emitted=int(emitted @ times),
         **found,
     )
 
@@ -211,32 +197,12 @@ def grouped_metrics(
     rounds: pa.Table | Mapping[str, np.ndarray], by: Sequence[str]
 ) -> dict[tuple[Any, ...], AcceptanceMetrics]:
     """`acceptance_metrics` of each combination of the values of the columns `by`, sorted."""
-    table = rounds if isinstance(rounds, pa.Table) else pa.table(dict(rounds))
-    order = [(name, "ascending") for name in by]
-    table = table.sort_by(order)
-    sizes = table.group_by(list(by)).aggregate([([], "count_all")]).sort_by(order)
-    groups, start = {}, 0
-    for row in sizes.to_pylist():
-        count = row.pop("count_all")
-        groups[tuple(row[name] for name in by)] = acceptance_metrics(table.slice(start, count))
-        start += count
+    table, groups = as_table(rounds), {}
+    kinds = table.select(list(by)).group_by(list(by)).aggregate([]).to_pylist()
+    for values in sorted(tuple(kind[name] for name in by) for kind in kinds):
+        mine = [pc.equal(table[name], value) for name, value in zip(by, values, strict=True)]
+        groups[values] = acceptance_metrics(table.filter(functools.reduce(pc.and_, mine)))
     return groups
-
-
-def _columns(rounds: pa.Table | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The columns as arrays, with `prompt` the number of each round's prompt."""
-    table = rounds if isinstance(rounds, pa.Table) else pa.table(dict(rounds))
-    if not table.num_rows:
-        raise UserError("no rounds to measure")
-    columns = {
-        name: table[name].to_numpy() for name in (*LOOP, *COUNTS) if name in table.column_names
-    }
-    prompt = np.zeros(table.num_rows, np.int64)
-    for name in ("domain", "prompt_id"):  # prompt ids are unique within their domain
-        if name in table.column_names:
-            codes = table[name].combine_chunks().dictionary_encode().indices.to_numpy()
-            prompt = np.unique(prompt * (int(codes.max()) + 1) + codes, return_inverse=True)[1]
-    return columns | {"prompt": prompt}
 
 
 def iid_tokens_per_round(alpha: float, gamma: int) -> float:

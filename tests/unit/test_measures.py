@@ -58,3 +58,8 @@ def test_a_position_that_no_round_reached_says_so(tmp_path):
 def test_files_and_configurations_must_be_as_many():
     with pytest.raises(UserError, match="2 files of rounds for 1 configurations"):
         measures.measure([{"pair": "p", "domain": "d", "mode": "m"}], ["a", "b"])
+
+
+def test_a_file_without_rounds_has_no_measures(tmp_path):
+    path = rounds(tmp_path / "rounds.parquet", [], "")
+    assert measures.measure([{"pair": "p", "domain": "d", "mode": "m"}], [path]) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from draftscope import records
+from draftscope import columns, records
 from draftscope.errors import UserError
 from draftscope.exhibits.captioned import Table
 from draftscope.metrics import grouped_metrics
@@ -30,6 +30,8 @@ WHOLE = (
     "acceptance_length",
     "acceptance_length_where_offered",
 )
+TEXTS = ("prompt_id", "source", "rule")  # columns of few different texts, each held once
+COLUMNS = (*TEXTS, "draft_length", "lossless", "offered", "accepted", "emitted")
 BY_POSITION = ("position_rate", "conditional_rate")
 # What a table of them has to say below it.
 DEFINITIONS = (
@@ -79,13 +81,14 @@ def measure(configurations: Sequence[Mapping[str, str]], paths: Sequence[str | P
         raise UserError(f"{len(paths)} files of rounds for {len(configurations)} configurations")
     rows: list[dict[str, Any]] = []
     for named, path in zip(configurations, paths, strict=True):
-        rounds = records.read(path, "rounds")
-        condition = records.condition(rounds)
+        parts = list(columns.batches(path, "rounds", COLUMNS, coded=TEXTS))
+        condition = records.condition(path)
         for key in ("domain", "mode"):
             if condition.get(key, named[key]) != named[key]:
                 raise UserError(f"{path} holds {key} {condition[key]!r}, not {named[key]!r}")
-        if not rounds.num_rows:  # every prompt was skipped
+        if not any(part.num_rows for part in parts):  # every prompt was skipped
             continue
+        rounds = pa.concat_tables(parts).unify_dictionaries()
         for (rule, length), found in grouped_metrics(rounds, ("rule", "draft_length")).items():
             shared = {key: named[key] for key in ("pair", "domain", "mode")}
             shared |= {"rule": rule, "rounds": found.rounds, "cut_rounds": found.cut_rounds}
