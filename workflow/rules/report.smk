@@ -86,11 +86,7 @@ if "certificates" in EXPERIMENT.settings.studies:
 TEXTS = [
     *all_trajectories(),
     *(tree_text() if "domains" in EXPERIMENT.settings.studies else []),
-    *(
-        certificate_own_text()
-        if "certificates" in EXPERIMENT.settings.studies
-        else []
-    ),
+    *(certificate_own_text() if "certificates" in EXPERIMENT.settings.studies else []),
 ]
 
 
