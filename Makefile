@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates bench example test test-slow test-cluster test-gpu lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates bench scale example test test-slow test-cluster test-gpu lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -73,10 +73,13 @@ interventions: environment  ## three adapters of that draft, compared (45 minute
 BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
 BENCH_PROMPTS := results/laptop/prompts/math/0000.parquet
 
-bench: environment  ## speed against transformers' assisted generation, to results/bench/bench.json
+bench: environment  ## speed against transformers, size of runs and plans, to results/bench/bench.json
 	"$(BIN)/python" -m snakemake --cores all --quiet rules -- $(BENCH_MODEL) $(BENCH_PROMPTS)
 	"$(BIN)/python" scripts/bench.py --target $(BENCH_MODEL) --prompts $(BENCH_PROMPTS) \
 	  --output results/bench/bench.json
+
+scale: environment  ## time and memory of analysis and plans by size, to results/bench/scale.json
+	"$(BIN)/python" scripts/scale.py --output results/bench/scale.json
 
 example: demo  ## keep the small exhibits of a laptop run in results/example
 	rm -rf results/example && mkdir -p results/example
