@@ -46,6 +46,7 @@ def main() -> None:
         ("lossless", experiment.live.pairs),
         ("domains", experiment.trees.pairs),
         ("interventions", experiment.interventions.pairs),
+        ("certificates", experiment.certificates.pairs),
     ):
         pairs |= rows
         needed |= rows if study in experiment.settings.studies else {}
@@ -58,6 +59,7 @@ def main() -> None:
         ("lossless", experiment.live.problem),
         ("domains", experiment.trees.problem),
         ("interventions", experiment.interventions.problem),
+        ("certificates", experiment.certificates.problem),
     ):
         if problem:
             findings.add("study", study, NOTE, f"cannot be built in this experiment: {problem}")
