@@ -29,11 +29,17 @@ def main() -> None:
         if getattr(arguments, name) < 1:
             option = name.replace("_", "-")
             raise UserError(f"--{option} is {getattr(arguments, name)}; it must be at least 1")
+    if arguments.budget < 300:
+        raise UserError(
+            f"--budget {arguments.budget} has no room for repetitions; it must be at least 300"
+        )
     if arguments.budget <= arguments.median:
         raise UserError(
             f"--budget {arguments.budget} is not above --median {arguments.median}: no text would "
             "end by itself"
         )
+    if arguments.folder.exists() and any(arguments.folder.iterdir()):
+        raise UserError(f"--folder {arguments.folder} is not empty; files of two runs would mix")
 
     from draftscope.scale import run
     from draftscope.scale.synthetic import Size

@@ -7,6 +7,7 @@ import bench
 import numpy as np
 import pyarrow as pa
 import pytest
+import synthetic_run
 from draftscope import records
 from draftscope.errors import UserError
 from draftscope.loops import find_loop
@@ -192,6 +193,22 @@ def test_sizes_are_measured_without_a_model_and_ratios_are_not(tmp_path, monkeyp
     monkeypatch.setattr(sys, "argv", ["bench.py", "--output", str(out)])
     with pytest.raises(UserError, match="give --target and --prompts"):
         bench.main()
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (["--prompts", "0"], "--prompts is 0; it must be at least 1"),
+        (["--budget", "299"], "at least 300"),
+        (["--budget", "900", "--median", "900"], "no text would end by itself"),
+        ([], "is not empty"),
+    ],
+)
+def test_impossible_sizes_and_used_folders_are_refused(tmp_path, monkeypatch, given, message):
+    (tmp_path / "something").touch()
+    monkeypatch.setattr(sys, "argv", ["synthetic_run.py", "--folder", str(tmp_path), *given])
+    with pytest.raises(UserError, match=message):
+        synthetic_run.main()
 
 
 @pytest.mark.slow
