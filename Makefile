@@ -71,7 +71,8 @@ interventions: environment  ## three adapters of that draft, compared (45 minute
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- interventions
 
 BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
-BENCH_PROMPTS := results/laptop/prompts/math/0000.parquet
+# Texts of this domain do not end before their budget.
+BENCH_PROMPTS := results/laptop/prompts/chat/0000.parquet
 
 bench: environment  ## speed against transformers, size of runs and plans, to results/bench/bench.json
 	"$(BIN)/python" -m snakemake --cores all --quiet rules -- $(BENCH_MODEL) $(BENCH_PROMPTS)

@@ -50,7 +50,7 @@ def main() -> None:
         "--replay-count", type=int, default=4, help="prompts of the replay comparison"
     )
     parser.add_argument(
-        "--replay-tokens", type=int, default=256, help="tokens of a text of the replay comparison"
+        "--replay-tokens", type=int, default=128, help="tokens of a text of the replay comparison"
     )
     parser.add_argument("--draft-lengths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--draft-length", type=int, default=5, help="of the live comparisons")
