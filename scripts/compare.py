@@ -74,11 +74,9 @@ def main() -> None:
         for option in ("margin", "effect")
     )  # fmt: skip
 
-    from draftscope import records
     from draftscope.acceptance import logs, printing
     from draftscope.acceptance.compare import Plan, compare, sentences
     from draftscope.acceptance.conditions import comparable
-    from draftscope.exhibits.tables import write_csv
 
     first, second = (
         logs.one_loop(path, _pairs(getattr(arguments, side), side), side)
@@ -89,13 +87,27 @@ def main() -> None:
     )
     plan = Plan(chosen, margins, effects, 1 - arguments.confidence, arguments.power, arguments.seed)
     found = compare(first.sums, second.sums, plan)
-    for line in printing.heading(first, second, differs, found):
-        print(line)
-    print(printing.comparison(found.rows))
-    for name, reason in found.missing.items():
-        print(f"no {name}: {reason}")
-    print("\n" + "\n".join([*sentences(found, plan), *printing.notes(plan)]))
-    if suffix == ".json" and arguments.output:
+    notes = printing.notes(plan, differs)
+    missing = [f"no {name}: {reason}" for name, reason in found.missing.items()]
+    if arguments.output:
+        _write(arguments, first, second, shared, differs, found, notes)
+    printing.say(
+        [
+            *printing.heading(first, second, differs, found),
+            printing.comparison(found.rows),
+            *missing,
+            "",
+            *sentences(found, plan),
+            *notes,
+        ]
+    )
+
+
+def _write(arguments, first, second, shared, differs, found, notes) -> None:
+    from draftscope import records
+    from draftscope.exhibits.tables import write_csv
+
+    if arguments.output.endswith(".json"):
         records.write_json(
             arguments.output,
             {
@@ -111,10 +123,10 @@ def main() -> None:
                 "seed": arguments.seed,
                 "rows": found.rows,
                 "missing": found.missing,
-                "notes": printing.notes(plan),
+                "notes": notes,
             },
         )
-    elif arguments.output:
+    else:
         columns = list(found.rows[0]) if found.rows else ["metric"]
         write_csv(arguments.output, columns, [list(row.values()) for row in found.rows])
 

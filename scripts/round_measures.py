@@ -44,10 +44,10 @@ def main() -> None:
         for found in loops(path)
     ]
     rows = table.measure(logs, confidence=arguments.confidence, rng=arguments.seed)
-    print(printing.measures(rows, arguments.positions))
     if arguments.output:
         table.shown(rows, arguments.confidence).write(Path(arguments.output))
         log.info("wrote %s.csv, .md and .tex", arguments.output)
+    printing.say([printing.measures(rows, arguments.positions)])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from draftscope.acceptance.compare import Plan, compare, sentences
 from draftscope.acceptance.conditions import comparable
 from draftscope.acceptance.logs import loops, one_loop
 from draftscope.acceptance.sums import Sums, of_rounds
+from draftscope.engines.importing import import_requests
+from draftscope.engines.options import Options
 from draftscope.errors import UserError
 from draftscope.exhibits.tables import read_table
 from draftscope.schemas import SCHEMAS
@@ -124,7 +126,7 @@ def test_the_order_of_prompts_does_not_matter_but_who_is_paired_with_whom_does(p
     wrong = macro(compare(sums(base), sums(crossed), plan))
     assert wrong["difference"] == pytest.approx(right["difference"])
     assert wrong["high"] - wrong["low"] > 3 * (right["high"] - right["low"])
-    assert right["verdict"] == "second higher" and wrong["verdict"] == "undecided"
+    assert right["verdict"] == "B higher" and wrong["verdict"] == "undecided"
 
 
 def test_prompts_of_one_side_are_named_and_left_out(pair):
@@ -230,9 +232,9 @@ def test_undecided_comparisons_say_what_would_settle_them(pair):
     [
         (0.0, 0.5, "equivalent"),
         (0.0, 0.0001, "undecided"),
-        (1.0, 2.0, "second higher, within the margin"),
-        (1.0, 0.5, "second higher"),
-        (-1.0, 0.5, "second lower"),
+        (1.0, 2.0, "B higher, within the margin"),
+        (1.0, 0.5, "B higher"),
+        (-1.0, 0.5, "B lower"),
     ],
 )
 def test_verdicts(shift, margin, verdict):
@@ -290,6 +292,29 @@ def test_a_file_of_several_loops_asks_which(tmp_path):
         one_loop(path, {"draftlength": "3"}, "a")
     with pytest.raises(UserError, match="is no Parquet file of rounds; bring other logs in with"):
         one_loop(logs.jsonl(tmp_path / "x.jsonl", ["{}"]), {}, "a")
+
+
+def test_requests_without_a_round_count_for_nothing_and_alone_are_no_log(tmp_path):
+    drawn = {f"p{n}": [(4, n, n + 1), (4, 0, 1)] for n in range(3)}
+    lines = [logs.neutral(p, r, GAMMA) for p, r in drawn.items()]
+    silent = {"prompt_id": "quiet", "draft_length": GAMMA, "rounds": 0}
+    path = tmp_path / "x.parquet"
+    for written, fails in (([*lines, silent], False), ([silent], True)):
+        raw = logs.jsonl(tmp_path / "x.jsonl", written)
+        rows = import_requests("jsonl", [raw], Options()).rows
+        records.write(path, rows, "imported_rounds", {})
+        if fails:
+            with pytest.raises(UserError, match="x.parquet holds no rounds"):
+                list(loops(path))
+        else:
+            (log,) = loops(path)
+            own, found = sums(drawn), log.sums
+            assert not found.missing and found.requests == 4
+            for key, pair in own.values.items():
+                assert [side[:3].tolist() for side in found.values[key]] == [
+                    side.tolist() for side in pair
+                ]
+                assert found.values[key][1][3] == 0
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Two logs on the same prompts: what differs, how surely, and how many prompts would settle it.
 
-Differences are the second log's minus the first's, prompt by prompt. Macro is their mean over
+Differences are the second log's (B) minus the first's (A), prompt by prompt. Macro is their mean over
 prompts; micro is the difference of the two pooled ratios, with prompts resampled in pairs.
 """
 
@@ -154,7 +154,7 @@ def _verdict(found, p_equivalence: float | None, level: float | None) -> dict[st
     if found.low is None:
         word = "undecided"
     elif found.low > 0 or found.high < 0:
-        word = "second higher" if found.low > 0 else "second lower"
+        word = "B higher" if found.low > 0 else "B lower"
     elif found.degenerate:
         word = "equal"
     else:

@@ -47,7 +47,7 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
     """
     schema = _schema(path)
     table = records.read(path, schema)
-    if not table.num_rows:
+    if not (pc.sum(table["rounds"]).as_py() if "rounds" in table.column_names else table.num_rows):
         raise UserError(f"{path} holds no rounds")
     for name, text in (choose or {}).items():
         table = _chosen(path, table, LOOP[schema], name, text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from draftscope.acceptance.compare import Comparison, Plan
 from draftscope.acceptance.logs import Log
 from draftscope.acceptance.sums import BY_POSITION
-from draftscope.acceptance.table import ALL
+from draftscope.acceptance.table import ALL, UNKNOWN
 from draftscope.exhibits.tables import show
 from draftscope.statistics.resampling import FEWEST
 
@@ -46,7 +48,7 @@ def heading(
         sums = log.sums
         yield (
             f"{name}: {log.path}, {len(sums.prompt_ids)} prompts, {sums.requests} texts, "
-            f"{sums.rounds} rounds, draft length {sums.draft_length or 'not known'}"
+            f"{sums.rounds} rounds, draft length {UNKNOWN if sums.draft_length is None else sums.draft_length}"
         )
     for key, (one, other) in differs.items():
         yield f"differs as allowed: {key}: {one!r} / {other!r}"
@@ -81,9 +83,14 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     return aligned(columns, lines)
 
 
-def notes(plan: Plan) -> list[str]:
-    """What the numbers of a comparison mean."""
+def notes(plan: Plan, differs: Collection[str] = ()) -> list[str]:
+    """What the numbers of a comparison mean; `differs` are the conditions that do."""
+    by_length = (
+        "def1, draft_acceptance_rate, verify_rate and accepted_per_emitted change with the draft "
+        "length by construction; acceptance_length says what a round brings."
+    )
     return [
+        *([by_length] if "draft_length" in differs else []),
         (
             f"Intervals: {100 * (1 - plan.level):g}%, bootstrap-t over prompts (Student t below "
             f"{FEWEST}). Tests are of the macro difference; each p-value is that of a single test, "
@@ -95,6 +102,14 @@ def notes(plan: Plan) -> list[str]:
             "one: give --effect where you know what matters."
         ),
     ]
+
+
+def say(lines: Sequence[str]) -> None:
+    """Print lines; a reader that has seen enough (`| head`) is no fault."""
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

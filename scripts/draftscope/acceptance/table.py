@@ -31,7 +31,7 @@ def measure(logs: Sequence[tuple[str, Log]], **options: Any) -> list[dict[str, A
         shared = {
             "run": name,
             "rule": log.condition.get("rule") or UNKNOWN,
-            "draft_length": sums.draft_length or UNKNOWN,
+            "draft_length": UNKNOWN if sums.draft_length is None else sums.draft_length,
         }
         size = {"requests": sums.requests, "rounds": sums.rounds}
         for (metric, position), pooling, found in intervals(sums, **options):
