@@ -17,7 +17,7 @@ VERDICTS = {
 
 def main(folder: Path) -> list[str]:
     problems = []
-    for stem in ("table1", "table2", "table3", "table_types", "table_trend"):
+    for stem in ("table1", "table2", "table_types", "table_trend"):
         for kind in ("csv", "md", "tex"):
             path = folder / f"exhibits/position/{stem}.{kind}"
             problems += [] if path.is_file() else [f"{path} is missing"]

@@ -114,9 +114,9 @@ class Report(Strict):
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[Literal["position", "lossless", "domains", "interventions", "certificates"]] = (
-        Field(min_length=1)
-    )
+    studies: list[
+        Literal["position", "temperatures", "lossless", "domains", "interventions", "certificates"]
+    ] = Field(min_length=1)
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -219,7 +219,7 @@ def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
 
 
 def _sweep(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]) -> Sweep:
-    """What the sweep over temperatures decodes; only the position study need have it."""
+    """What the sweep over temperatures decodes; an experiment without it need not fit it."""
     block = settings.position
     main = next(use for use in settings.domains if use.name == block.domain)
     try:
@@ -234,7 +234,7 @@ def _sweep(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, d
                     "that the experiment does not generate; add the mode to modes"
                 )
     except UserError as error:
-        if "position" in settings.studies:
+        if "temperatures" in settings.studies:
             raise
         return Sweep(problem=str(error))
     return sweep

@@ -98,7 +98,7 @@ rule position_exhibits:
 def sweep_condition():
     """What is different of the sweep over temperatures, in the keys of the published condition."""
     sweep = EXPERIMENT.sweep
-    if sweep.use is None:
+    if "temperatures" not in EXPERIMENT.settings.studies:
         return {}
     label = {row.pair: row.label for row in POSITION.configurations}.get(sweep.pair)
     sizes = ("prompts", "max_new_tokens")
@@ -114,7 +114,7 @@ rule position_measurements:
         curves=RESULTS / "statistics/position/curves.parquet",
         temperatures=(
             RESULTS / "statistics/position/temperatures.parquet"
-            if EXPERIMENT.sweep.use is not None
+            if "temperatures" in EXPERIMENT.settings.studies
             else []
         ),
         interventions=lambda wildcards: scored_interventions(),

@@ -5,6 +5,8 @@
 # Why: which tokens a draft misses, and whether acceptance falls along a text once texts are compared
 #   with themselves.
 
+from snakemake.exceptions import WorkflowError
+
 TYPE_STATISTICS = {
     name: RESULTS / "statistics/position" / f"{name}.parquet"
     for name in ("types", "mismatches", "survival", "model")
@@ -37,9 +39,20 @@ def position_type_exhibits():
 
 
 def position_study_exhibits():
-    """All exhibits of the position study; those of the sweep where the experiment has one."""
-    sweep = temperature_exhibits() if EXPERIMENT.sweep.use is not None else []
-    return [*position_exhibits(), *position_type_exhibits(), *sweep]
+    """Exhibits of the position study that its own texts give."""
+    return [*position_exhibits(), *position_type_exhibits()]
+
+
+def temperatures_targets(wildcards):
+    """What the target of the sweep asks for; says why where this experiment cannot have it."""
+    if EXPERIMENT.sweep.problem is not None:
+        raise WorkflowError(EXPERIMENT.sweep.problem)
+    return temperature_exhibits()
+
+
+def position_sweep():
+    """Exhibits of the sweep over temperatures, where the experiment has one."""
+    return temperature_exhibits() if EXPERIMENT.sweep.problem is None else []
 
 
 def of_target(folder, row):

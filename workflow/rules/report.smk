@@ -32,6 +32,11 @@ SCHEMAS = [
     "draftscope.choice.schema",
     "draftscope.exhibits.measures",
 ]
+if "temperatures" in EXPERIMENT.settings.studies:
+    STUDIES["temperatures"] = {
+        "title": "Acceptance by temperature",
+        "exhibits": temperature_exhibits(),
+    }
 if "lossless" in EXPERIMENT.settings.studies:
     STUDIES["lossless"] = {
         "title": "Lossless decoding and its speed",
@@ -67,8 +72,12 @@ if "interventions" in EXPERIMENT.settings.studies:
         "title": "Adapters against the uniform one, in tokens a round",
     }
     SCHEMAS += ["draftscope.training.schemas", "draftscope.interventions.schemas"]
-# The interventions are cells of the position study.
-SCORED = [name for name in EXPERIMENT.settings.studies if name != "interventions"]
+# The interventions and the sweep are cells of the position study.
+SCORED = [
+    name
+    for name in EXPERIMENT.settings.studies
+    if name not in ("interventions", "temperatures")
+]
 if "certificates" in EXPERIMENT.settings.studies:
     STUDIES["certificates"] = {
         "title": "Certificates of acceptance",

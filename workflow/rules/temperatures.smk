@@ -1,7 +1,7 @@
 # Needs: the first shards of text of every mode of the sweep, and the records of its pair.
 # Makes: scores_temperatures/{target}/{mode}/{shard}.parquet, the beginnings of these texts under every
-#   law of the sweep; statistics/position/{temperatures,slopes}.parquet; exhibits/position/table3 and
-#   table_slopes.{csv,md,tex} and figure_temperatures.{svg,pdf}.
+#   law of the sweep; statistics/position/{temperatures,slopes}.parquet; exhibits/temperatures/table3
+#   and table_slopes.{csv,md,tex} and figure_temperatures.{svg,pdf}.
 # Why: a measure can move with the temperature where acceptance does not; on the same positions it shows.
 
 SWEEP = EXPERIMENT.sweep
@@ -22,7 +22,7 @@ localrules:
 def temperature_exhibits():
     """Tables and figures of the sweep over temperatures."""
     return [
-        RESULTS / "exhibits/position" / f"{stem}.{kind}"
+        RESULTS / "exhibits/temperatures" / f"{stem}.{kind}"
         for stem, types in (
             ("table3", ("csv", "md", "tex")),
             ("table_slopes", ("csv", "md", "tex")),
@@ -131,14 +131,16 @@ rule temperature_exhibits:
         code=sources("temperature_exhibits.py"),
     output:
         report(
-            temperature_exhibits(), category="Position", labels={"study": "position"}
+            temperature_exhibits(),
+            category="Temperatures",
+            labels={"study": "temperatures"},
         ),
     log:
         LOGS / "position/temperature_exhibits.log",
     conda:
         "../../envs/analysis.yaml"
     params:
-        folder=RESULTS / "exhibits/position",
+        folder=RESULTS / "exhibits/temperatures",
     shell:
         "python scripts/temperature_exhibits.py --temperatures {input.temperatures:q}"
         " --slopes {input.slopes:q} --folder {params.folder:q} 2> {log:q}"

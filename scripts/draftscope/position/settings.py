@@ -56,7 +56,7 @@ class Sweep:
     """The texts of the sweep over temperatures, and registry rows that only it uses.
 
     `modes` are those that the experiment does not generate anyway. `problem` says why there can
-    be no sweep; without one and without `laws` none is asked for.
+    be no sweep.
     """
 
     pair: str = ""
@@ -95,13 +95,15 @@ def resolve_sweep(
         modes: the experiment's modes.
 
     Raises:
-        UserError: an unknown name, or a draft without probabilities.
+        UserError: no sweep is asked for, an unknown name, or a draft without probabilities.
     """
     if block is None:
-        return Sweep()
+        raise UserError("position.temperatures is null, so that there is no sweep")
     name = _pair(block, rows, pairs, configured)
     if name is None:
-        return Sweep(problem="no pair of position.configurations has a draft with probabilities")
+        raise UserError(
+            "position.temperatures: no pair of position.configurations has a draft with probabilities"
+        )
     pair = pairs[name]
     found = registry.select(rows["modes"], block.modes, "modes", "mode")
     own = {mode: row for mode, row in found.items() if mode not in modes}
