@@ -19,15 +19,16 @@ COMMON = {
     "progress",
     "records",
 }
-COMMON |= {"devices", "runtime", "sampling", "schemas"}
+COMMON |= {"devices", "runtime", "sampling", "schemas", "values"}
 GPU_CLOSURES = {
     "generate.py": COMMON
     | {"continuous", "prompts/__init__", "prompts/rendering", "seeds", "trajectories"},
     "score.py": COMMON | {"logits", "models/vocabulary", "scoring"},
+    "score_temperatures.py": COMMON | {"beginnings", "logits", "models/vocabulary", "scoring"},
     "tree_nodes.py": COMMON
-    | {"ends", "logits", "models/vocabulary", "scoring", "tree/__init__", "tree/candidates"}
-    | {"tree/log", "tree/mask", "tree/reader", "tree/schemas", "tree/scoring", "tree/selfcheck"}
-    | {"tree/shape"},
+    | {"beginnings", "ends", "logits", "models/vocabulary", "scoring", "tree/__init__"}
+    | {"tree/candidates", "tree/log", "tree/mask", "tree/reader", "tree/schemas", "tree/scoring"}
+    | {"tree/selfcheck", "tree/shape"},
 }
 
 
