@@ -28,7 +28,11 @@ PAIRS = {
     "lookup": {"target": "tiny", "draft": "tiny-lookup", "draft_group": "free"},
     "other": {"target": "tiny", "draft": "tiny-other", "draft_group": "later"},
 }
-MODES = {"cold": {"temperature": 0}, "warm": {"temperature": 0.8, "top_p": 0.95}}
+MODES = {
+    "cold": {"temperature": 0},
+    "warm": {"temperature": 0.8, "top_p": 0.95},
+    "tepid": {"temperature": 0.4},
+}
 EXPERIMENT = {
     "experiment": "tiny",
     "registries": {kind: [f"tiny/{kind}.yaml"] for kind in ("models", "pairs", "domains", "modes")},
@@ -51,6 +55,12 @@ EXPERIMENT = {
         "domain": "small",
         "prompts": 6,
         "max_new_tokens": 16,
+        "trend": {"lengths": [10, 20]},
+        "temperatures": {
+            "modes": ["cold", "warm"],
+            "prompts": 6,
+            "max_new_tokens": 16,
+        },
         "draft_length": 2,
         "configurations": [
             {"pair": "copy", "mode": "warm", "draft_lengths": [1, 2, 4], "published": "mixed_3b"},

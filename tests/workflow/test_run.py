@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
 
 EXHIBITS = [
     *(f"position/table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")),
-    *(f"position/figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")),
+    *(f"position/figure{n}.{kind}" for n in (1, 2, 3, 4, 5, 7) for kind in ("svg", "pdf")),
+    *(f"position/table_{name}.csv" for name in ("types", "mismatches", "trend", "effects")),
 ]
 
 
@@ -107,6 +108,41 @@ def test_case_71_the_report_needs_result_files_only(project):
     shutil.rmtree(project.folder / ".snakemake")
     page = project.folder / "results/tiny/report.html"
     before = page.read_bytes()
+
+
+SWEPT = ("tiny/config.yaml", "    modes:\n    - cold\n", "    modes:\n    - cold\n    - tepid\n")
+
+
+def test_a_mode_of_the_sweep_alone_is_generated_for_it(project):
+    project.edit(*SWEPT)
+    jobs = project.planned("temperatures")
+    assert sorted(path.rpartition("/")[0] for path in jobs["generate"]) == 2 * [
+        "results/tiny/trajectories/tiny/small/tepid"
+    ]
+    assert len(jobs["score_temperatures"]) == 3 * 2  # every text under one more law
+    assert not {"score", "find_loops", "replay_rounds", "token_types"} & jobs.keys()
+    assert "generate" not in project.planned()  # the sweep is built when it is asked for
+
+
+@pytest.mark.slow
+def test_a_sweep_leaves_the_other_tables_alone(project, finished):
+    project.edit(*SWEPT)
+    project.edit(
+        "tiny/config.yaml",
+        "experiment: tiny\n",
+        "experiment: tiny\nstudies: [position, temperatures]\n",
+    )
+    project.run("--cores", "2")
+    before, after = finished.tables(), project.tables()
+    assert after.keys() - before.keys() == {
+        "exhibits/temperatures/table3.csv",
+        "exhibits/temperatures/table_slopes.csv",
+    }
+    assert {name for name in before if after[name] != before[name]} == {"scorecard.csv"}
+    assert '"tepid"' in after["exhibits/temperatures/table3.csv"]
+    assert "Acceptance by temperature" in (project.folder / "results/tiny/report.html").read_text(
+        encoding="utf-8"
+    )
     project.run("--cores", "2", "--touch")
     page.unlink()
     project.run("--cores", "1")
@@ -144,7 +180,8 @@ def test_the_study_at_its_published_scale_can_be_planned():
     )
     assert answer.returncode == 0, answer.stderr[-3000:]
     jobs = dict(line.split() for line in answer.stdout.splitlines() if len(line.split()) == 2)
-    assert jobs["generate"] == "64"
+    assert jobs["generate"] == "78"  # 64, and 14 of two more temperatures
+    assert jobs["score_temperatures"] == "28"
     assert jobs["score"] == "64"
 
 
