@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from draftscope.engines import neutral
 from draftscope.engines.fields import Object
-from draftscope.engines.importing import import_requests
+from draftscope.engines.importing import BY_REQUEST, import_requests
 from draftscope.engines.options import Options
 from draftscope.engines.validating import validate
 from draftscope.errors import UserError
@@ -277,6 +277,42 @@ def test_the_schema_alone_sees_faults_of_single_fields(fault):
     said = accepted(line)
     line = json.loads(json.dumps(line).replace("NaN", "1.5"))
     assert VALIDATOR.is_valid(line) == any(mark in said for mark in TOGETHER), said
+
+
+WHOLE_LINES = {
+    "vllm": vllm(),
+    "sglang": sglang(),
+    "aiperf": logs.aiperf("a", ROUNDS, 3),
+    "jsonl": LINE,
+}
+
+
+def places(value, path=()):
+    """Every place inside a JSON value."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else ()
+    inside = enumerate(value) if isinstance(value, list) else inside
+    for key, one in inside:
+        yield from places(one, (*path, key))
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(WHOLE_LINES)), st.data())
+def test_any_value_anywhere_is_read_or_refused_in_one_line(format, data):
+    line = json.loads(json.dumps(WHOLE_LINES[format]))
+    *path, last = data.draw(st.sampled_from([one for one in places(line) if one]))
+    holder = line
+    for key in path:
+        holder = holder[key]
+    holder[last] = data.draw(VALUES | st.sampled_from([float("nan"), float("inf"), -1, 10**30]))
+    try:
+        requests = list(BY_REQUEST[format].requests(Object("x:1", line), Options()))
+    except UserError as error:
+        assert "\n" not in str(error) and str(error).startswith("x:1: ")
+    else:
+        for request in requests:
+            request.row(0)
+            assert request.accepted_total is None or request.accepted_total >= 0
 
 
 def test_a_draft_length_that_the_file_contradicts_is_refused(tmp_path):
