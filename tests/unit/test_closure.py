@@ -19,7 +19,7 @@ COMMON = {
     "progress",
     "records",
 }
-COMMON |= {"devices", "runtime", "sampling", "schemas", "values"}
+COMMON |= {"devices", "runtime", "sampling", "schemas", "values", "writing"}
 GPU_CLOSURES = {
     "generate.py": COMMON
     | {"continuous", "prompts/__init__", "prompts/rendering", "seeds", "trajectories"},
@@ -29,6 +29,12 @@ GPU_CLOSURES = {
     | {"beginnings", "ends", "logits", "models/vocabulary", "scoring", "tree/__init__"}
     | {"tree/candidates", "tree/log", "tree/mask", "tree/reader", "tree/schemas", "tree/scoring"}
     | {"tree/selfcheck", "tree/shape"},
+    "train_draft.py": COMMON - {"sampling", "values"}
+    | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
+    | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
+    | {"tokens/names", "tokens/schemas", "training/__init__", "training/checkpoint"}
+    | {"training/examples", "training/inputs", "training/loop", "training/loss"}
+    | {"training/schemas", "training/teacher", "training/weights"},
 }
 
 

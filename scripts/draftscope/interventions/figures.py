@@ -98,6 +98,8 @@ def diagnostics(frame: pd.DataFrame, *, control: str, confidence: float) -> plt.
             axis.set_xlim(-0.6, len(levels) - 0.4)
             axis.axhline(0, color="#777777", linewidth=0.8)
             axis.grid(axis="y")
+    for axis in axes[1]:
+        axis.set_xlabel("Entropy of the target (nats)", fontsize=8)
     for axis in axes[:, 0]:
         axis.set_ylabel(f"Acceptance minus {control}", fontsize=8)
     _legend(figure, looks, {arm: arm for arm in arms})
