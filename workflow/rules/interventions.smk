@@ -7,8 +7,6 @@
 
 
 localrules:
-    distillation_exhibits,
-    distillation_match,
     intervention_exhibits,
     score_answers,
 
@@ -189,6 +187,10 @@ rule intervention_exhibits:
 
 
 if INTERVENTIONS.untrained is not None:
+
+    localrules:
+        distillation_exhibits,
+        distillation_match,
 
     rule distillation_match:
         input:
