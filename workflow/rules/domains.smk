@@ -21,6 +21,11 @@ rule domain_statistics:
         code=sources("domain_statistics.py"),
         nodes=tree_files("nodes"),
         trees=tree_files("trees"),
+        leaks=[
+            path
+            for use in TREES.domains
+            for path in leak_checks(tree_pair(TREES.pair)["draft"], use.name)
+        ],
     output:
         DOMAINS_STATISTICS,
     log:

@@ -80,6 +80,11 @@ rule lossless_statistics:
             RESULTS / "live/latency" / f"{target}.parquet" for target in live_targets()
         ],
         batches=live_batches(),
+        leaks=[
+            path
+            for pair in EXPERIMENT.live.pairs
+            for path in leak_checks(live_pair(pair)["draft"], LIVE.domain)
+        ],
     output:
         **{name: LOSSLESS_STATISTICS / f"{name}.parquet" for name in LOSSLESS_FILES[:5]},
     log:
