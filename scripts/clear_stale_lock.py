@@ -1,9 +1,9 @@
-"""Remove the lock that a killed run left in this folder, unless a run is alive in it.
+"""Remove what a killed run left in this folder, unless a run is alive in it: locks, half files.
 
 Snakemake locks its working folder and cannot tell a dead owner from a live one. Seen are this
 machine's processes and, where there is Slurm, your jobs of this folder: a killed run leaves them
 alive. On a file system shared with other machines, look there too and use `snakemake --unlock`
-yourself.
+yourself. Half files have names of their own, which nothing reads; they only take room.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import logging
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 from draftscope.errors import UserError, command
+from draftscope.writing import UNFINISHED
 
 log = logging.getLogger(__name__)
 
@@ -25,24 +27,36 @@ log = logging.getLogger(__name__)
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     locks = list(Path(".snakemake/locks").glob("*.lock"))
-    if not locks:
+    unfinished = list(Path("results").rglob(f".*{UNFINISHED}"))
+    if not locks and not unfinished:
         return
-    alive = runs_in(Path.cwd())
+    alive, workers, jobs = runs_in(Path.cwd()), workers_in(Path.cwd()), slurm_jobs_of(Path.cwd())
+    if not locks and (alive or workers or jobs):
+        return  # the files may be theirs, and nothing is in the way of another run
     if alive:
         raise UserError(
             f"another run is alive in this folder (process {', '.join(map(str, alive))}); "
             "wait for it, or stop it first"
         )
-    jobs = slurm_jobs_of(Path.cwd())
     if jobs:
         raise UserError(
             f"Slurm still holds jobs of this folder ({', '.join(jobs)}): if a run is alive on "
             f"another machine, wait for it; if not, `scancel {' '.join(jobs)}` and try again, or "
             "let them end beside the next run after `snakemake --unlock`"
         )
-    for lock in locks:
-        lock.unlink(missing_ok=True)
-    log.info("removed the lock of a run that is no longer alive")
+    if workers:
+        raise UserError(
+            f"jobs of a run that was killed are still at work in this folder (process "
+            f"{', '.join(map(str, workers))}): wait for them, or end them (`kill "
+            f"{' '.join(map(str, workers))}`) and try again, or let them end beside the next run "
+            "after `snakemake --unlock`"
+        )
+    for path in (*locks, *unfinished):
+        path.unlink(missing_ok=True)
+    if locks:
+        log.info("removed the lock of a run that is no longer alive")
+    if unfinished:
+        log.info("removed %d files that were never finished", len(unfinished))
 
 
 def slurm_jobs_of(folder: Path) -> list[str]:
@@ -68,17 +82,33 @@ def runs_in(folder: Path) -> list[int]:
 
     The Snakemake inside a job does not count: it takes no lock, and outlives a run that was killed.
     """
+    return [
+        pid
+        for pid, words in pythons_in(folder)
+        if "snakemake" in " ".join(words) and "--nolock" not in words
+    ]
+
+
+def workers_in(folder: Path) -> list[int]:
+    """Processes of the project's scripts whose working folder this is: the jobs of a run."""
+    return [
+        pid
+        for pid, words in pythons_in(folder)
+        if any(Path(word).parts[:1] == ("scripts",) and word.endswith(".py") for word in words[1:3])
+    ]
+
+
+def pythons_in(folder: Path) -> Iterator[tuple[int, list[str]]]:
+    """Other Python processes whose working folder this is, with their command lines."""
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
     for process in psutil.process_iter():
         try:
-            line = " ".join(process.cmdline())
-            other = process.pid in ours or "snakemake" not in line or "python" not in line
-            if not other and "--nolock" not in line and Path(process.cwd()) == folder:
-                found.append(process.pid)
+            words = process.cmdline()
+            other = process.pid not in ours and "python" in " ".join(words[:1])
+            if other and Path(process.cwd()) == folder:
+                yield process.pid, words
         except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-    return found
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,46 +26,23 @@ import pyarrow.parquet as pq
 
 from draftscope.errors import UserError
 from draftscope.schemas import SCHEMAS
+from draftscope.writing import atomic, write_json
 
+__all__ = [
+    "SCHEMAS",
+    "atomic",
+    "common_condition",
+    "condition",
+    "none_if_nan",
+    "provenance",
+    "read",
+    "read_many",
+    "require_same_condition",
+    "write",
+    "write_json",
+]
 PACKAGES = ("torch", "transformers", "numpy", "pyarrow", "scipy", "statsmodels", "snakemake")
 _CONDITION, _PROVENANCE, _SCHEMA = b"condition", b"provenance", b"schema_name"
-
-
-@contextlib.contextmanager
-def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
-    """Open a file that appears under `path` only when the block ends without an exception.
-
-    The bytes go to a temporary name in the same folder, are synced to disk and renamed, so a
-    killed job leaves no half file and two writers of one output are harmless.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        encoding = None if "b" in mode else "utf-8"
-        with os.fdopen(descriptor, mode, encoding=encoding) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Write `value` as indented JSON, atomically; NaN and infinities are refused."""
-    with atomic(path) as file:
-        json.dump(value, file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
 
 
 def write(
@@ -167,15 +143,7 @@ def read(path: str | os.PathLike, schema: str, prompt_ids: Sequence[str] | None 
 
 
 def _open(path: str | os.PathLike, schema: str) -> pa.Table:
-    if not Path(path).is_file():
-        raise UserError(f"{path} does not exist")
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"{path} is damaged or not Parquet ({reason}); delete it and run again"
-        ) from error
+    table = _whole(path, pq.read_table)
     written = (table.schema.metadata or {}).get(_SCHEMA, b"").decode()
     if written != schema:
         raise UserError(f"{path} holds {written or 'no named schema'}, expected {schema}")
@@ -186,6 +154,19 @@ def _open(path: str | os.PathLike, schema: str) -> pa.Table:
     except (KeyError, pa.ArrowInvalid) as error:
         raise UserError(
             f"{path} was written by another version of schema {schema}; delete it and run again"
+        ) from error
+
+
+def _whole(path: str | os.PathLike, read: Callable[[Any], Any]) -> Any:
+    """What `read` makes of a Parquet file; a file that is damaged, or none, is named."""
+    if not Path(path).is_file():
+        raise UserError(f"{path} does not exist")
+    try:
+        return read(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{path} is damaged or not Parquet ({reason}); delete it and run again"
         ) from error
 
 
@@ -205,7 +186,10 @@ def provenance(source: str | os.PathLike | pa.Table) -> dict[str, Any]:
 
 
 def _metadata(source: str | os.PathLike | pa.Table, key: bytes) -> dict[str, Any]:
-    schema = source.schema if isinstance(source, pa.Table) else pq.read_schema(source)
+    if isinstance(source, pa.Table):
+        schema = source.schema
+    else:
+        schema = _whole(source, pq.read_schema)
     return json.loads((schema.metadata or {}).get(key, b"{}"))
 
 

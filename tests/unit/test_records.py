@@ -1,11 +1,5 @@
 """Files are whole or absent, hold what their schema says, and know their condition."""
 
-import json
-import multiprocessing
-import os
-import signal
-import time
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -85,8 +79,19 @@ def test_a_truncated_file_is_refused_by_name(tmp_path_factory, data):
     records.write(path, [loop_row(str(i)) for i in range(50)], "loops", {})
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    with pytest.raises(UserError, match="damaged or not Parquet"):
+    with pytest.raises(UserError, match="x.parquet is damaged or not Parquet"):
         records.read(path, "loops")
+
+
+@pytest.mark.parametrize("ask", [records.condition, records.provenance])
+def test_what_a_truncated_file_was_measured_under_is_refused_by_name(tmp_path, ask):
+    path = tmp_path / "x.parquet"
+    records.write(path, [loop_row("a")], "loops", {"target": "t"})
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match="x.parquet is damaged or not Parquet"):
+        ask(path)
+    with pytest.raises(UserError, match="does not exist"):
+        ask(tmp_path / "y.parquet")
 
 
 def test_another_schema_or_no_file_is_refused(tmp_path):
@@ -114,38 +119,6 @@ def test_a_prompt_in_two_shards_is_refused(tmp_path):
         records.write(tmp_path / f"{name}.parquet", [loop_row("same")], "loops", {})
     with pytest.raises(UserError, match="prompt same stands in"):
         records.read_many([tmp_path / "a.parquet", tmp_path / "b.parquet"], "loops")
-
-
-def _write_forever(path: str) -> None:
-    value = 0
-    while True:
-        records.write_json(path, {"value": value, "filling": "x" * 200_000})
-        value += 1
-
-
-def test_case_63_a_kill_never_leaves_a_half_file(tmp_path):
-    path = tmp_path / "x.json"
-    context = multiprocessing.get_context("fork")
-    for pause in (0.05, 0.11, 0.17):
-        process = context.Process(target=_write_forever, args=(str(path),))
-        process.start()
-        time.sleep(pause)
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        if path.exists():
-            assert len(json.loads(path.read_text())["filling"]) == 200_000
-    assert path.exists()
-
-
-def test_an_exception_inside_the_block_leaves_the_old_file(tmp_path):
-    path = tmp_path / "x.txt"
-    with records.atomic(path) as file:
-        file.write("old")
-    with pytest.raises(RuntimeError), records.atomic(path) as file:
-        file.write("half of the n")
-        raise RuntimeError
-    assert path.read_text() == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
 
 
 def test_the_data_dictionary_covers_every_column_with_a_meaning():

@@ -50,6 +50,39 @@ def test_case_64_a_lock_without_any_run_is_removed(clear):
     assert not locked and done.returncode == 0, done.stderr
 
 
+def test_case_63_a_job_that_outlives_its_run_keeps_the_lock(clear, tmp_path):
+    script = tmp_path / "a run/scripts/generate.py"
+    script.parent.mkdir()
+    script.write_text("import time; print(flush=True); time.sleep(60)")
+    command = [sys.executable, "scripts/generate.py", "--output", "x"]
+    with subprocess.Popen(command, cwd=tmp_path / "a run", stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        done, locked = clear("true")
+        process.kill()
+    assert locked and done.returncode == 2
+    assert f"at work in this folder (process {process.pid}): wait for them, or end" in done.stderr
+    assert f"`kill {process.pid}`" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_case_63_half_files_go_with_the_lock_and_without_it_but_not_from_under_a_job(
+    clear, tmp_path
+):
+    half = tmp_path / "a run/results/tiny/rounds/.cold.parquet.abcd1234.part"
+    whole = half.with_name("cold.parquet")
+    half.parent.mkdir(parents=True)
+    whole.touch()
+    for answer, left in ((f"echo '72|{tmp_path}/a run'", True), ("true", False)):
+        half.touch()
+        clear(answer)
+        assert half.exists() == left
+    half.touch()  # and now there is no lock
+    done, _ = clear(f"echo '72|{tmp_path}/a run'")
+    assert half.exists() and done.returncode == 0 and not done.stderr
+    done, _ = clear("true")
+    assert not half.exists() and "removed 1 files that were never finished" in done.stderr
+    assert whole.exists()
+
+
 def test_case_64_a_slurm_that_does_not_answer_is_said_and_is_no_obstacle(clear):
     done, locked = clear("exit 1")
     assert not locked and done.returncode == 0

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 
-from draftscope.records import atomic
+from draftscope.writing import atomic
 
 # The library that embeds fonts in PDF narrates every table it prunes.
 logging.getLogger("fontTools").setLevel(logging.WARNING)

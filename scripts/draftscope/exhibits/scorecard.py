@@ -26,7 +26,7 @@ import pandas as pd
 from draftscope.exhibits import audit, measurement  # noqa: F401  (registers its schema)
 from draftscope.exhibits.published import Cell, Published, Reading, Span
 from draftscope.exhibits.tables import DASH, ShownTable, as_markdown, show, write_csv
-from draftscope.records import atomic
+from draftscope.writing import atomic
 
 VERDICTS = (
     "agrees", "differs", "same direction", "opposite direction", "unresolved", "not measured",

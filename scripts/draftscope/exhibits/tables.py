@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from draftscope.errors import UserError
-from draftscope.records import atomic
+from draftscope.writing import atomic
 
 DASH = "–"
 REASON = "reason"

@@ -16,7 +16,7 @@ from typing import Any
 from draftscope.checkpoints import max_positions, read_record
 from draftscope.errors import UserError
 from draftscope.models.loaded import LoadedModel, assemble, choose_device, choose_dtype
-from draftscope.records import write_json
+from draftscope.writing import write_json
 
 KINDS = (
     "package_gguf",

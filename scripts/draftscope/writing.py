@@ -1,0 +1,68 @@
+"""Files that appear whole or not at all, whatever happens to the one who writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from draftscope.errors import UserError
+
+# What a killed writer leaves behind; nothing reads it, and `clear_stale_lock.py` removes it.
+UNFINISHED = ".part"
+# A full disk, a used-up quota, a limit on the size of a file.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
+    """Open a file that appears under `path` only when the block ends without an exception.
+
+    The bytes go to a temporary name in the same folder, are synced to disk and renamed, so a
+    killed job leaves no half file and two writers of one output are harmless.
+
+    Raises:
+        UserError: there is no room for the file.
+    """
+    path = Path(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED
+        )
+        encoding = None if "b" in mode else "utf-8"
+        with os.fdopen(descriptor, mode, encoding=encoding) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException as error:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise UserError(
+                f"{path} could not be written: {os.strerror(error.errno).lower()}; make room and "
+                "run again (nothing was left half-written)"
+            ) from error
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; NaN and infinities are refused."""
+    with atomic(path) as file:
+        json.dump(value, file, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
