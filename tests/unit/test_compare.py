@@ -249,7 +249,12 @@ def test_verdicts(shift, margin, verdict):
 
     plan = Plan(measures=("accepted_length",), margins={"accepted_length": margin})
     found = compare(one(base), one(base + noise + 10 * shift), plan)
-    assert macro(found)["verdict"] == verdict
+    row = macro(found)
+    assert row["verdict"] == verdict
+    # Only what is undecided needs more prompts; what these could have found is always said.
+    asks = verdict == "undecided"
+    assert (row["effect"] is not None) == asks and row["smallest"] > 0
+    assert asks or row["prompts_needed"] is None
 
 
 # ------------------------------------------------------------------------- files and conditions
