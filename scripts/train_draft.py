@@ -33,6 +33,11 @@ def main() -> None:
         default=2000,
         help="memory for the target's states of the texts; moves no number",
     )
+    parser.add_argument(
+        "--recompute",
+        action="store_true",
+        help="hold less in memory and compute it twice; moves no number",
+    )
     parser.add_argument("--base", required=True, help="model.json of the model it starts from")
     parser.add_argument("--target", required=True, help="model.json of the model it learns from")
     parser.add_argument(
@@ -63,7 +68,7 @@ def main() -> None:
     from draftscope.training import checkpoint
     from draftscope.training.examples import digest, split
     from draftscope.training.inputs import read_marks, read_texts, require_own_texts, weigh
-    from draftscope.training.loop import Plan, Trainer, free_body
+    from draftscope.training.loop import Plan, Trainer, free_body, recompute_activations
     from draftscope.training.teacher import Teacher
 
     base, how = read_record(arguments.base), row["train"]
@@ -81,6 +86,8 @@ def main() -> None:
         free_body(draft.model)
     else:
         adapted = lora.add(draft.model, row, how["seed"], arguments.name)
+    if arguments.recompute:
+        recompute_activations(draft.model)
     alignment = align(target, draft, allow_special=settings["allow_special_differences"])
 
     kept, held_out = split(texts, how["held_out"], how["seed"])

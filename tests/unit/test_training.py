@@ -10,7 +10,7 @@ from draftscope.errors import UserError
 from draftscope.models.layer_subset import keep_layers
 from draftscope.training import checkpoint, loss
 from draftscope.training.examples import Example, batch, digest, examples, split
-from draftscope.training.loop import Plan, Trainer, free_body
+from draftscope.training.loop import Plan, Trainer, free_body, recompute_activations
 from draftscope.training.teacher import Teacher
 from draftscope.training.weights import position_weights
 from scipy.special import softmax
@@ -253,6 +253,21 @@ def test_a_narrow_type_trains_wide_weights(base, target):
     history = training.run()
     assert history[-1]["held_out_kl"] < history[0]["held_out_kl"]
     assert {value.dtype for value in training.parameters.values()} == {torch.float32}
+
+
+def test_activations_that_are_computed_twice_give_the_same_gradients(base, target):
+    plain, again = trainer(base, target), trainer(base, target)
+    recompute_activations(again.draft.model)
+    seen = []
+    layer = again.draft.model.model.layers[0]
+    hook = layer.mlp.register_forward_pre_hook(lambda *_: seen.append(1))
+    assert plain._step() == again._step()
+    hook.remove()
+    assert len(seen) == 2 * PLAN.batch  # once on the way there, once on the way back
+    assert all(torch.equal(value, weights_of(again)[n]) for n, value in weights_of(plain).items())
+    again.draft.model.config.attention_dropout = 0.1
+    with pytest.raises(UserError, match=r"has dropout \(attention_dropout\)"):
+        recompute_activations(again.draft.model)
 
 
 def test_what_the_teacher_keeps_moves_no_number(target):

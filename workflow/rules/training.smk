@@ -90,7 +90,8 @@ rule training_texts:
 rule training_marks:
     input:
         code=sources("token_types.py"),
-        prompts=RESULTS / "training/{teacher}/{training}/{texts}/{shard}.prompts.parquet",
+        prompts=RESULTS
+        / "training/{teacher}/{training}/{texts}/{shard}.prompts.parquet",
         trajectories=RESULTS
         / "training/{teacher}/{training}/{texts}/{shard}.trajectories.parquet",
         model=lambda wildcards: model_file(wildcards.teacher),
@@ -138,6 +139,7 @@ rule distill_model:
     params:
         settings=lambda wildcards: training_settings(wildcards.model),
         cache=TRAINING.teacher_cache_mb,
+        recompute="--recompute" if TRAINING.recompute else "",
         code=lambda wildcards: digest(
             "train_draft.py",
             [
@@ -148,7 +150,8 @@ rule distill_model:
     shell:
         "DRAFTSCOPE_GPUS={resources.gpu}"
         " python scripts/train_draft.py --name {wildcards.model:q}"
-        " --settings {params.settings:q} --teacher-cache-mb {params.cache} --base {input.base:q}"
+        " --settings {params.settings:q} --teacher-cache-mb {params.cache} {params.recompute}"
+        " --base {input.base:q}"
         " --target {input.target:q} --prompts {input.prompts:q}"
         " --trajectories {input.trajectories:q} --history {output.history:q}"
         " --output {output.record:q} 2> {log:q}"
@@ -186,6 +189,7 @@ rule adapt_model:
     params:
         settings=lambda wildcards: training_settings(wildcards.model),
         cache=TRAINING.teacher_cache_mb,
+        recompute="--recompute" if TRAINING.recompute else "",
         marks=lambda wildcards, input: (
             ["--marks", *input.marks] if input.marks else []
         ),
@@ -199,7 +203,8 @@ rule adapt_model:
     shell:
         "DRAFTSCOPE_GPUS={resources.gpu}"
         " python scripts/train_draft.py --name {wildcards.model:q}"
-        " --settings {params.settings:q} --teacher-cache-mb {params.cache} --base {input.base:q}"
+        " --settings {params.settings:q} --teacher-cache-mb {params.cache} {params.recompute}"
+        " --base {input.base:q}"
         " --target {input.target:q} --prompts {input.prompts:q}"
         " --trajectories {input.trajectories:q} {params.marks:q} --history {output.history:q}"
         " --output {output.record:q} 2> {log:q}"

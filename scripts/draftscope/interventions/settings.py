@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from draftscope import registry
 from draftscope.errors import UserError
 from draftscope.stage import DomainUse, Positive, Stage, no_duplicates
-from draftscope.strict import Name, Number, Strict, nearest
+from draftscope.strict import Flag, Name, Number, Strict, nearest
 
 
 class Training(Stage):
@@ -20,6 +20,9 @@ class Training(Stage):
     )
     teacher_cache_mb: Positive = Field(
         description="memory for the target's states of training texts; moves no number"
+    )
+    recompute: Flag = Field(
+        description="hold less of long texts in memory and compute it twice; moves no number"
     )
 
 
