@@ -58,6 +58,7 @@ def main() -> None:
                     "type": typed.type,
                     "initial": typed.initial,
                     "whole": typed.whole,
+                    "region": typed.region,
                     "trigger": typed.trigger,
                 }
             )

@@ -49,6 +49,7 @@ def planted(
                 sample=0,
                 type=kind.astype(np.int8),
                 initial=np.ones(tokens, dtype=bool),
+                region=np.zeros(tokens, dtype=np.int8),
                 trigger=np.where(trigger, 0, -1),
                 token=np.zeros(tokens, dtype=int),
                 proposal=np.zeros(tokens, dtype=int),

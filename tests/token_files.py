@@ -41,7 +41,11 @@ def write(
         trajectories.append(_trajectory(key, ids))
         typed = typist.sequence(ids)
         types.append(
-            key | {name: getattr(typed, name) for name in ("type", "initial", "whole", "trigger")}
+            key
+            | {
+                name: getattr(typed, name)
+                for name in ("type", "initial", "whole", "region", "trigger")
+            }
         )
         scores += [
             _scores(key, ids, each, len(tokenizer), rng) for each in ("decoding", "unwarped")

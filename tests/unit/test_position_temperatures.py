@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import position_temperatures
 import pytest
 import temperature_exhibits
@@ -13,6 +15,7 @@ from draftscope import records
 from draftscope.errors import UserError
 from draftscope.exhibits.tables import read_table
 from draftscope.position import temperatures
+from draftscope.position.measurements import Measurements
 from draftscope.replay import expected_rounds
 from draftscope.tokens.typist import Typist
 from experiments import LAPTOP
@@ -237,3 +240,41 @@ def test_scripts_write_table_3_the_slopes_and_the_figure(tmp_path, monkeypatch):
     place = arguments.index("--scores")
     with pytest.raises(UserError, match="was measured with mode"):
         run(monkeypatch, position_temperatures, *arguments[: place + 1], *swapped, *files)
+
+
+def test_table_3_of_the_scorecard_is_that_of_the_own_law():
+    values, _ = summed("warm")[0].rows()
+    frames = {
+        "temperatures": pd.DataFrame(values),
+        "paired": pd.DataFrame({"domain": ["math"], "decoding": ["sample"], "mode": ["warm"]}),
+    }
+    published = {
+        "target": "T", "prompts": 500, "max_new_tokens": 400, "draft_length": 3,
+        "drafts": {"same": "D"}, "sweep": {"label": "same", "prompts": 12},
+    }  # fmt: skip
+    run = published | {"prompts": 32, "drafts": {"same": "D"}}
+    run |= {"sweep": {"label": "same", "prompts": 12, "max_new_tokens": 400}}
+    cells = {("Table 3", "T=0.6", column): SimpleNamespace(unit="ratio") for column in COLUMNS}
+    for row in Measurements(frames, "math", run, published).rows(cells):
+        group, quantity = COLUMNS[row["column"]]
+        own = one(values, law="warm", subset="loops_removed", group=group, quantity=quantity)
+        assert row["value"] == own["value"] and row["lower"] == own["lower"]
+        assert row["condition_matches"], row["condition_note"]
+    fewer = run | {"sweep": {"label": "xfam", "prompts": 8, "max_new_tokens": 400}}
+    (row, *_) = Measurements(frames, "math", fewer, published).rows(cells)
+    assert row["condition_note"] == "prompts 8, published 12; same draft not stated, published D"
+    missing = {("Table 3", "T=0.3", "MAL"): SimpleNamespace(unit="tokens")}
+    (row,) = Measurements(frames, "math", run, published).rows(missing)
+    assert row["missing_reason"] == "no mode of temperature 0.3 in the sweep"
+    del frames["temperatures"]
+    (row,) = Measurements(frames, "math", run, published).rows(missing)
+    assert row["value"] is None and "not part of this experiment" in row["missing_reason"]
+
+
+COLUMNS = {
+    "MAL": ("all", "mal"),
+    "def2": ("all", "def2"),
+    "alpha": ("all", "alpha"),
+    "reflection def2": ("published", "def2"),
+    "reflection alpha": ("published", "alpha"),
+}

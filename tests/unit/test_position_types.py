@@ -199,7 +199,7 @@ def test_scores_of_other_texts_are_refused(model, tmp_path):
     with pytest.raises(UserError, match="prompt p0, sample 0 .* make them again"):
         list(texts.read(dataclasses.replace(source, types=str(tmp_path / "fewer"))))
     rows = table.to_pylist()
-    for name in ("type", "initial", "whole", "trigger"):
+    for name in ("type", "initial", "whole", "region", "trigger"):
         rows[0][name] = rows[0][name][:-1]
     records.write(tmp_path / "shorter", rows, "token_types", condition)
     with pytest.raises(UserError, match="make the types again"):

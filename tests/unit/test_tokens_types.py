@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from draftscope.tokens.names import CODE, NAMES, NO_TRIGGER
 from draftscope.tokens.pieces import Pieces, same_text
+from draftscope.tokens.regions import FORMULA, PROGRAM, PROSE
 from draftscope.tokens.typist import Typist
 from token_lists import LISTS, TEXTS, byte_level, sentencepiece, word_pieces
 from transformers import PreTrainedTokenizerFast
@@ -161,16 +162,44 @@ def test_an_alternative_is_typed_where_it_would_have_stood(typists, kind):
     ids = tokenizer.encode("It is 12 wait", add_special_tokens=False)
     typed = typist.sequence(ids)
     place = int(np.flatnonzero(typed.trigger != NO_TRIGGER)[0])
+    region = int(typed.region[place])
     other = {
         name: tokenizer.encode(text, add_special_tokens=False)
         for name, text in {"number": "3", "word": "so", "punctuation": ",", "operator": "="}.items()
     }
     for name, encoded in other.items():
-        found = typist.alternative(typed, place, encoded[-1])
+        found = typist.alternative(ids, place, encoded[-1], region)
         expected = "word" if name == "word" else name
         assert NAMES[found.type] == expected, (name, found)
-    # The same digit goes on with a number where one stands before it, and is text of its own bytes.
-    assert NAMES[typist.alternative(typed, place, len(tokenizer) + 2).type] == "special"
+    assert NAMES[typist.alternative(ids, place, len(tokenizer) + 2, region).type] == "special"
+
+
+def test_an_alternative_is_typed_in_the_region_of_the_token(typists):
+    typist = typists["byte_level"]
+    tokenizer = typist.pieces.tokenizer
+    ids = tokenizer.encode("so x", add_special_tokens=False)
+    other = tokenizer.encode("y", add_special_tokens=False)[-1]
+    for region, kind in ((PROSE, "word"), (FORMULA, "latex"), (PROGRAM, "code")):
+        assert NAMES[typist.alternative(ids, len(ids) - 1, other, region).type] == kind
+    text = "so $x$ or `y` then"
+    encoded = tokenizer.encode(text, add_special_tokens=False)
+    typed = typist.sequence(encoded)
+    for part, region in (("x", FORMULA), ("y", PROGRAM), ("or", PROSE)):
+        place = text.index(part)
+        held = (typed.spans.start <= place) & (typed.spans.stop > place)
+        assert set(typed.region[held]) == {region}
+
+
+def test_an_alternative_goes_on_with_the_word_before_it(typists):
+    """The end of "check" makes a trigger, and that of another word does not."""
+    typist = typists["byte_level"]
+    tokenizer = typist.pieces.tokenizer
+    letters = [tokenizer.convert_tokens_to_ids(letter) for letter in "ait"]
+    begun = [tokenizer.convert_tokens_to_ids("w"), *letters[:2]]
+    found = typist.alternative([*begun, 0], 3, letters[2], PROSE)
+    assert (NAMES[found.type], found.text) == ("reflection", "t")
+    other = typist.alternative([letters[0], *begun, 0], 4, letters[2], PROSE)
+    assert NAMES[other.type] == "word"
 
 
 def test_an_alternative_that_ends_a_character_begun_before_it(typists):
@@ -180,10 +209,10 @@ def test_an_alternative_that_ends_a_character_begun_before_it(typists):
     ids = [by_piece[bytes([byte])] for byte in "世".encode()]
     typed = typist.sequence(ids)
     assert {NAMES[kind] for kind in typed.type} == {"partial_utf8"}
-    found = typist.alternative(typed, 2, ids[2])
+    found = typist.alternative(ids, 2, ids[2], PROSE)
     assert NAMES[found.type] == "partial_utf8"  # it is a part of one, whatever it completes
     letter = tokenizer.encode("a", add_special_tokens=False)[0]
-    assert NAMES[typist.alternative(typed, 2, letter).type] in ("word", "partial_utf8")
+    assert NAMES[typist.alternative(ids, 2, letter, PROSE).type] in ("word", "partial_utf8")
 
 
 @pytest.mark.skipif(not SMOLLM2.exists(), reason="needs the model that `make demo` fetches")

@@ -67,7 +67,7 @@ class Text:
     """One text, arrays [positions]; values are NaN where the draft or the position has none.
 
     Attributes:
-        type, initial, trigger: as in `tokens.typist.Typed`.
+        type, initial, region, trigger: as in `tokens.typist.Typed`.
         token: what was emitted.
         proposal: the draft's most likely token (or the one it proposes), `NO_TOKEN` without one.
         values: metric -> value. alpha: min(1, q(y)/p(y)); def2: q(argmax p); match: the proposal
@@ -83,6 +83,7 @@ class Text:
     sample: int
     type: np.ndarray
     initial: np.ndarray
+    region: np.ndarray
     trigger: np.ndarray
     token: np.ndarray
     proposal: np.ndarray
@@ -130,7 +131,7 @@ def read(source: Source) -> Iterator[Text]:
         )
 
 
-_TYPES = ("type", "initial", "trigger")
+_TYPES = ("type", "initial", "region", "trigger")
 
 
 def _text(key: Key, found: dict[str, Any], typed: dict[str, Any], loop: dict[str, Any]) -> Text:

@@ -303,7 +303,7 @@ def _mismatch_caption(mismatches: pd.DataFrame, label: str, confidence: float) -
         "prompts. Probabilities are means over the mismatches: of the trigger by target and by draft, and "
         "the total variation of the two, which is what the draft would have to move. Of every type: for the "
         "first tokens of words, numbers and phrases of each type, which type the draft said where it said "
-        "another token; rows add up to 1, and the numbers of mismatches and of tokens are in brackets."
+        "another token; rows add up to 1. In brackets: mismatches looked at (at most 64 a text) and tokens."
     )
 
 

@@ -92,6 +92,28 @@ class Pieces:
             known, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
 
+    def line_before(self, ids: Sequence[int], place: int, limit: int) -> bytes:
+        """The text before a position: of its last line, and its last part of `limit` bytes or more.
+
+        A special token parts it; a character that was cut in front is left out.
+        """
+        held: list[bytes] = []
+        size, first = 0, place
+        while first > 0 and size < limit and not self.is_special(int(ids[first - 1])):
+            first -= 1
+            held.append(self.piece(int(ids[first])))
+            size += len(held[-1])
+            if b"\n" in held[-1]:
+                break
+        if self.kind == "other":
+            before = self.decode([int(id_) for id_ in ids[first:place]]).encode()
+        else:
+            before = b"".join(reversed(held))
+        before = before[before.rfind(b"\n") + 1 :]
+        while before[:1] and 0x80 <= before[0] < 0xC0:
+            before = before[1:]
+        return before
+
     def _whole_runs(self, ids: list[int], pieces: list[bytes]) -> list[bytes]:
         """The pieces, where a run of bytes that is no text in whole is none in part either.
 

@@ -18,6 +18,7 @@ register(
         field("type", pa.list_(pa.int8()), f"type of each generated token: {_CODES}"),
         field("initial", FLAGS, "the token holds the beginning of its word, number or phrase"),
         field("whole", FLAGS, "the token holds all of its word, number or phrase"),
+        field("region", pa.list_(pa.int8()), "where it stands: 0 prose, 1 a formula, 2 code"),
         field(
             "trigger",
             pa.list_(pa.int16()),

@@ -28,12 +28,14 @@ class Typed:
             spaces) that gives it its type.
         whole: it holds all of that segment.
         trigger: number of the trigger in the lists, `NO_TRIGGER` elsewhere.
+        region: prose, formula or code, as in `regions`; prose for a token without text.
     """
 
     type: np.ndarray
     initial: np.ndarray
     whole: np.ndarray
     trigger: np.ndarray
+    region: np.ndarray
     spans: Spans
     lexed: Lexed
 
@@ -63,32 +65,18 @@ class Typist:
         # A special token parts the text: what stands on its two sides is no word together.
         return _typed(spans, lex(_parted(spans), self.lists))
 
-    def alternative(self, typed: Typed, place: int, id_: int) -> Alternative:
-        """The token `id_` in place of the one at position `place`.
+    def alternative(self, ids: Sequence[int], place: int, id_: int, region: int) -> Alternative:
+        """The token `id_` in place of the one at position `place` of a text.
 
-        It is typed after the line before it, in the region (prose, formula, code) of the token
-        whose place it takes; what would follow it is not known, so that the beginning of a
-        trigger is a word.
+        It is typed after the line before it; what would follow it is not known, so that the
+        beginning of a trigger is a word.
+
+        Args:
+            region: the region (prose, formula, code) of the token whose place it takes.
         """
-        spans = typed.spans
         special = self.pieces.is_special(id_)
-        # Of the text before, its last line as far as it was not parted by a special token.
-        parted = np.flatnonzero(spans.special[:place])
-        open_ = int(parted[-1]) + 1 if len(parted) else 0
-        if spans.line is not None:
-            stop = int(spans.offset[place])
-            begin = max(spans.line.rfind(b"\n", 0, stop) + 1, int(spans.offset[open_]))
-            before = spans.line[max(begin, stop - _CONTEXT) : stop]
-            while before[:1] and 0x80 <= before[0] < 0xC0:  # the rest of a character
-                before = before[1:]
-        else:
-            stop = int(spans.start[place])
-            begin = max(spans.text.rfind("\n", 0, stop) + 1, int(spans.start[open_]))
-            before = spans.text[max(begin, stop - _CONTEXT) : stop].encode()
+        before = self.pieces.line_before(ids, place, _CONTEXT)
         own = of_bytes([before, self.pieces.piece(id_)], np.array([False, special]))
-        region = PROSE
-        if spans.stop[place] > spans.start[place]:
-            region = int(typed.lexed.region[spans.stop[place] - 1])
         found = _typed(own, lex(_parted(own), self.lists, region))
         text = own.text[own.start[1] : own.stop[1]]
         return Alternative(int(found.type[1]), int(found.trigger[1]), text)
@@ -115,7 +103,9 @@ def _typed(spans: Spans, lexed: Lexed) -> Typed:
     kind = np.full(len(start), CODE["special"], dtype=np.int8)
     trigger = np.full(len(start), NO_TRIGGER, dtype=np.int16)
     initial, whole = np.ones(len(start), dtype=bool), np.ones(len(start), dtype=bool)
+    region = np.full(len(start), PROSE, dtype=np.int8)
     if length:
+        region[filled] = lexed.region[spans.stop[filled] - 1]
         place = np.minimum(first, length - 1)
         kind = np.where(filled, lexed.type[place], kind).astype(np.int8)
         trigger = np.where(filled, lexed.trigger[place], trigger).astype(np.int16)
@@ -126,7 +116,7 @@ def _typed(spans: Spans, lexed: Lexed) -> Typed:
         kind[mask] = CODE[name]
         trigger[mask] = NO_TRIGGER
     initial[spans.special] = whole[spans.special] = True
-    return Typed(kind, initial, whole, trigger, spans, lexed)
+    return Typed(kind, initial, whole, trigger, region, spans, lexed)
 
 
 def _next(there: np.ndarray) -> np.ndarray:
