@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from draftscope.position.texts import NO_TOKEN, Source, Text
-from draftscope.statistics.intervals import bootstrap_columns
+from draftscope.statistics.intervals import Interval, bootstrap_columns
 from draftscope.tokens.names import NAMES, NO_TRIGGER
 from draftscope.tokens.typist import Typist
 
@@ -101,35 +101,85 @@ def rows(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[
     Args:
         options: of the bootstrap (method, confidence, resamples, rng).
     """
-    prompts = {prompt: place for place, prompt in enumerate(found.prompts)}
     by_trigger: dict[str, list[_Place]] = defaultdict(list)
     for place in found.places:
         by_trigger[place.trigger].append(place)
     listed = [(ALL, found.places)]
     listed += [(name, by_trigger[name]) for name in found.triggers if by_trigger[name]]
-    made: list[Row] = []
+    shares: list[_Share] = []
     for trigger, places in listed:
         wrong = [place for place in places if not place.agreed]
-        key = source.key | {"trigger": trigger, "triggers": len(places)}
-        reason = None if places else NO_TRIGGERS
-        summary = {"level": "summary", "type": "", "said": ""}
-        made.append(_row(key | summary, wrong, places, prompts, options, reason))
-        if trigger != ALL:
-            continue
-        kinds: dict[str, list[_Place]] = defaultdict(list)
-        tokens: dict[tuple[str, str], list[_Place]] = defaultdict(list)
-        for place in wrong:
-            kinds[place.type].append(place)
-            tokens[place.type, place.said].append(place)
-        for kind in (*NAMES, NOTHING):
-            if kinds[kind]:
-                level = {"level": "type", "type": kind, "said": ""}
-                made.append(_row(key | level, kinds[kind], wrong, prompts, options))
-        frequent = sorted(tokens.items(), key=lambda item: (-len(item[1]), item[0]))
-        for (kind, said), held in frequent[:MOST_TOKENS]:
-            level = {"level": "token", "type": kind, "said": said}
-            made.append(_row(key | level, held, wrong, prompts, options))
-    return made + _matrix(source, found, options)
+        key = {"trigger": trigger, "triggers": len(places), "level": "summary"}
+        shares.append(_Share(key | {"type": "", "said": ""}, wrong, places))
+        if trigger == ALL:
+            shares += _instead(key, wrong)
+    return _rows(source, shares, found.prompts, options) + _matrix(source, found, options)
+
+
+def _instead(key: Row, wrong: Sequence[_Place]) -> list[_Share]:
+    """By type and by token, what the draft said."""
+    kinds: dict[str, list[_Place]] = defaultdict(list)
+    tokens: dict[tuple[str, str], list[_Place]] = defaultdict(list)
+    for place in wrong:
+        kinds[place.type].append(place)
+        tokens[place.type, place.said].append(place)
+    shares = [
+        _Share(key | {"level": "type", "type": kind, "said": ""}, kinds[kind], wrong)
+        for kind in (*NAMES, NOTHING)
+        if kinds[kind]
+    ]
+    frequent = sorted(tokens.items(), key=lambda item: (-len(item[1]), item[0]))
+    return shares + [
+        _Share(key | {"level": "token", "type": kind, "said": said}, held, wrong)
+        for (kind, said), held in frequent[:MOST_TOKENS]
+    ]
+
+
+@dataclass
+class _Share:
+    """A row to be: some places, and those that they are a share of."""
+
+    key: Row
+    part: Sequence[_Place]
+    whole: Sequence[_Place]
+
+
+def _rows(
+    source: Source, shares: Sequence[_Share], prompts: Sequence[str], options: Mapping[str, Any]
+) -> list[Row]:
+    """Rows with shares from one set of resampled prompts."""
+    number = {prompt: place for place, prompt in enumerate(prompts)}
+    counts = np.zeros((2, len(prompts), len(shares)))
+    for column, share in enumerate(shares):
+        for line, places in enumerate((share.part, share.whole)):
+            np.add.at(counts[line, :, column], [number[place.prompt_id] for place in places], 1)
+    intervals = bootstrap_columns(*counts, **dict(options))
+    made = []
+    for share, interval in zip(shares, intervals, strict=True):
+        reason = interval.reason
+        if not share.whole:
+            reason = NO_TRIGGERS if share.key["level"] == "summary" else NO_MISMATCH
+        elif not share.part:
+            reason = reason or NO_MISMATCH
+        made.append(
+            source.key
+            | share.key
+            | {"positions": len(share.part), "reason": reason}
+            | {name: _mean(share.part, name) for name in ("moved", "p", "q")}
+            | _shared(interval)
+        )
+    return made
+
+
+def _shared(interval: Interval) -> Row:
+    interval = interval.within(most=1.0)
+    return {
+        "prompts": interval.n,
+        "share": interval.estimate,
+        "share_lower": interval.low,
+        "share_upper": interval.high,
+        "method": "none" if interval.low is None else interval.method,
+    }
 
 
 def _matrix(source: Source, found: Mismatches, options: Mapping[str, Any]) -> list[Row]:
@@ -150,51 +200,16 @@ def _matrix(source: Source, found: Mismatches, options: Mapping[str, Any]) -> li
             if not positions:
                 continue
             moved = float(counts[:, place, column, 1].sum() / positions)
-            interval = interval.within(most=1.0)
-            level = {"level": "matrix", "trigger": name, "said": ""}
+            level = {"level": "matrix", "trigger": name, "said": "", "p": None, "q": None}
             made.append(
                 source.key
                 | level
                 | {"type": (*NAMES, NOTHING)[column], "triggers": int(emitted[place])}
-                | {"prompts": interval.n, "positions": int(positions)}
-                | {"share": interval.estimate, "share_lower": interval.low}
-                | {"share_upper": interval.high, "p": None, "q": None}
+                | {"positions": int(positions), "reason": interval.reason}
                 | {"moved": moved if np.isfinite(moved) else None}
-                | {"method": "none" if interval.low is None else interval.method}
-                | {"reason": interval.reason}
+                | _shared(interval)
             )
     return made
-
-
-def _row(
-    key: Row,
-    part: Sequence[_Place],
-    whole: Sequence[_Place],
-    prompts: Mapping[str, int],
-    options: Mapping[str, Any],
-    reason: str | None = None,
-) -> Row:
-    """A row about `part`, with its share of `whole`."""
-    counts = np.zeros((2, len(prompts)))
-    for line, places in enumerate((part, whole)):
-        np.add.at(counts[line], [prompts[place.prompt_id] for place in places], 1)
-    share = dict.fromkeys(("share", "share_lower", "share_upper"))
-    row = key | {"prompts": int((counts[1] > 0).sum()), "positions": len(part), "method": "none"}
-    if len(whole):
-        (interval,) = bootstrap_columns(counts[0][:, None], counts[1][:, None], **dict(options))
-        interval = interval.within(most=1.0)
-        share = {
-            "share": interval.estimate,
-            "share_lower": interval.low,
-            "share_upper": interval.high,
-        }
-        row["method"] = "none" if interval.low is None else interval.method
-        reason = reason or interval.reason
-    if not part:
-        reason = reason or NO_MISMATCH
-    return row | share | {name: _mean(part, name) for name in ("moved", "p", "q")} | {
-        "reason": reason
-    }  # fmt: skip
 
 
 def _mean(places: Sequence[_Place], name: str) -> float | None:

@@ -9,14 +9,14 @@ and its late positions hold only the prompts that got there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from draftscope.position.texts import Text
 from draftscope.statistics.functions import leave_one_out
-from draftscope.statistics.intervals import Interval, bootstrap
+from draftscope.statistics.intervals import Interval, bootstrap_columns
 from draftscope.statistics.paired import equivalence
 from draftscope.tokens.names import NAMES
 
@@ -109,16 +109,22 @@ def estimates(
     names = [TERMS[column - 1] for column in _COLUMNS[model] if column]
     totals = moments.totals(model)
     value, without = leave_one_out(totals, coefficients)
+    columns = [_COLUMNS[model].index(1 + TERMS.index(name)) for name in names]
+    pseudo = [_pseudo(value[column], without[:, column]) for column in columns]
+    known = [each for each in pseudo if each is not None]
+    intervals: Iterator[Interval] = iter(())
+    if known:
+        stacked = np.stack(known, axis=1)
+        intervals = iter(bootstrap_columns(stacked, np.ones_like(stacked), **dict(options)))
     rows = []
-    for name in names:
-        column = _COLUMNS[model].index(1 + TERMS.index(name))
-        pseudo = _pseudo(value[column], without[:, column])
+    for name, column, each in zip(names, columns, pseudo, strict=True):
+        interval = None if each is None else next(intervals)
         rows.append(
             {"model": model, "term": name}
             | {"prompts": moments.prompts, "positions": moments.positions}
-            | _estimate(value[column], pseudo, options)
+            | _estimate(value[column], interval)
         )
-        rows[-1] |= _tests(rows[-1], pseudo, margin, 1 - options["confidence"])
+        rows[-1] |= _tests(rows[-1], each, margin, 1 - options["confidence"])
     return rows
 
 
@@ -130,19 +136,12 @@ def _pseudo(value: float, without: np.ndarray) -> np.ndarray | None:
     return value + influence - influence.mean()
 
 
-def _estimate(
-    value: float, pseudo: np.ndarray | None, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _estimate(value: float, interval: Interval | None) -> dict[str, Any]:
     row: dict[str, Any] = {"estimate": float(value) if np.isfinite(value) else None}
-    if pseudo is None:
+    if interval is None:
+        row |= dict.fromkeys(("estimate_lower", "estimate_upper"))
         reason = NOT_IDENTIFIED if row["estimate"] is None else RESTS_ON_ONE
-        return row | {
-            "estimate_lower": None,
-            "estimate_upper": None,
-            "method": "none",
-            "reason": reason,
-        }
-    interval: Interval = bootstrap(pseudo, **dict(options))
+        return row | {"method": "none", "reason": reason}
     return row | {
         "estimate_lower": interval.low,
         "estimate_upper": interval.high,
