@@ -134,7 +134,9 @@ def accuracy(frame: pd.DataFrame, *, confidence: float) -> Table:
         f"Intervals: Wilson, {confidence:.0%}, over prompts. chi2 is 0 without discordant prompts.",
         "A text without an answer within its budget counts as wrong.",
     ]
-    formats = {"p": ".2g", "chi2": ".2f"}
+    # Counts are missing for the control, and so real numbers in a frame.
+    counts = dict.fromkeys(("only_own", "only_other", "same_text"), ".0f")
+    formats = {"p": ".2g", "chi2": ".2f"} | counts
     caption = "Answer accuracy of each arm, from texts that its live loop emitted"
     return Table(frame[columns], caption, notes, formats, headers)
 
