@@ -407,8 +407,8 @@ def test_the_commands_of_the_readme_work(tmp_path, call):
     ]
     replaced = {
         "results/laptop/rounds/smollm2-3bit/math/greedy.parquet": tmp_path / "rounds.parquet",
-        "mine.parquet": tmp_path / "mine.parquet",
-        "mine": tmp_path / "mine",
+        "results/mine.parquet": tmp_path / "mine.parquet",
+        "results/mine": tmp_path / "mine",
     }
     records.write(tmp_path / "rounds.parquet", rows, "rounds", CONDITION)
     for script, *arguments in commands:
