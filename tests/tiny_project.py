@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import planner
 import yaml
 from tiny import tiny_model_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("scripts", "workflow", "config", "envs", "README.md", "Makefile", "pyproject.toml")
+
+# A job of a plan: its rule and its first output. Targets, which make nothing, are none.
+JOB = re.compile(r"^(?:local)?rule (\w+):\n(?:    .*\n)*?    output: ([^\s,]+)", re.MULTILINE)
 
 MODELS = {
     "tiny": {"kind": "local", "path": "weights/tiny"},
@@ -49,18 +55,18 @@ EXPERIMENT = {
         "configurations": [{"pair": "copy", "label": "same"}, {"pair": "lookup", "label": "xfam"}],
         "bin_width": 10,
         "support_prompts": 2,
-    },
-    "choice": {"cost_ratios": {"tiny-4bit": 0.5, "tiny-lookup": 0.0, "tiny-other": 0.5}},
-    "lossless": {
-        "domain": "small",
-        "prompts": 6,
-        "max_new_tokens": 16,
         "trend": {"lengths": [10, 20]},
         "temperatures": {
             "modes": ["cold", "warm"],
             "prompts": 6,
             "max_new_tokens": 16,
         },
+    },
+    "choice": {"cost_ratios": {"tiny-4bit": 0.5, "tiny-lookup": 0.0, "tiny-other": 0.5}},
+    "lossless": {
+        "domain": "small",
+        "prompts": 6,
+        "max_new_tokens": 16,
         "draft_length": 2,
         "configurations": [
             {"pair": "copy", "mode": "warm", "draft_lengths": [1, 2, 4], "published": "mixed_3b"},
@@ -147,28 +153,48 @@ class Project:
 
     def run(self, *arguments: str, status: int | None = 0) -> str:
         """Run Snakemake and return what it printed; `status` None accepts any exit status."""
-        answer = subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-            env=os.environ | {"COLUMNS": "200"},
-        )
-        printed = answer.stdout + answer.stderr
-        assert status is None or answer.returncode == status, printed[-6000:]
+        if "-n" in arguments:
+            found, printed = planner.plan(self.folder, self.command(*arguments)[3:])
+        else:
+            answer = subprocess.run(
+                self.command(*arguments),
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=900,
+                check=False,
+                env=os.environ | {"COLUMNS": "200"},
+            )
+            found, printed = answer.returncode, answer.stdout + answer.stderr
+        assert status is None or found == status, printed[-6000:]
         return printed
 
-    def plan(self, *arguments: str) -> dict[str, int]:
-        """Jobs that Snakemake would run now: rule -> count."""
-        printed = self.run("-n", "--quiet", "rules", *arguments)
-        jobs = {}
-        for line in printed.splitlines():
-            words = line.split()
-            if len(words) == 2 and words[1].isdigit() and words[0] not in ("total", "all"):
-                jobs[words[0]] = int(words[1])
+    def planned(self, *arguments: str) -> dict[str, list[str]]:
+        """Jobs that Snakemake would run now: rule -> the first output of each."""
+        printed = self.run("-n", *arguments)
+        jobs: dict[str, list[str]] = {}
+        for rule, output in JOB.findall(printed):
+            jobs.setdefault(rule, []).append(output)
+        assert jobs or "Nothing to be done" in printed, printed[-6000:]
         return jobs
+
+    def plan(self, *arguments: str) -> dict[str, int]:
+        """How many jobs of each rule Snakemake would run now."""
+        return {rule: len(outputs) for rule, outputs in self.planned(*arguments).items()}
+
+    @contextlib.contextmanager
+    def changed(self, *edits: tuple[str, str, str]) -> Iterator[None]:
+        """The project with some files edited (as by `edit`), and then as it was."""
+        paths = [self.folder / name for name, _, _ in edits]
+        before = [(path, path.read_bytes(), path.stat()) for path in paths]
+        try:
+            for edit in edits:
+                self.edit(*edit)
+            yield
+        finally:
+            for path, content, was in before:
+                path.write_bytes(content)
+                os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / name

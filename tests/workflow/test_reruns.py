@@ -1,85 +1,132 @@
-"""What reruns when: content and settings decide, never time stamps or other people's edits."""
+"""What reruns when: content and settings decide, never time stamps or other people's edits.
+
+The table of the README is read here and held to what Snakemake plans, row by row.
+"""
 
 import os
+import re
 
 import pytest
 from draftscope import records
+from tiny_project import ROOT, Project
 
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
 
-BELOW_LOOPS = {"position_statistics", "position_exhibits", "scorecard", "report"}
+# What the README calls statistics; each change reruns those of them that stand on it.
+STATISTICS = {"acceptance_measures", "draft_choice", "position_statistics", "position_exhibits"}
+STATISTICS |= {"position_measurements", "scorecard", "viewer", "report"}
+STATISTICS |= {"token_types", "position_tokens", "position_type_exhibits"}
+
+# Rules of studies that the tiny experiment leaves out, and a row that their own tests hold.
+LEFT_OUT = {"score_temperatures"}
+ELSEWHERE = {"how a draft is trained"}
+
+CONFIG = "tiny/config.yaml"
+SCORER = "scripts/draftscope/scoring.py"
+MORE_PROMPTS = (CONFIG, "prompts: 8", "prompts: 12")
+NEW_DRAFT = (CONFIG, "- lookup\n", "- lookup\n- other\n")
+NEW_LENGTH = (CONFIG, "draft_lengths:\n- 2", "draft_lengths:\n- 1\n- 2")
+NEW_MODE = [
+    (CONFIG, "modes:\n- cold", "modes:\n- hot\n- cold"),
+    ("tiny/modes.yaml", "cold:", "hot:\n  temperature: 1.2\ncold:"),
+]
+OTHER_SHARDS = (CONFIG, "shard_size: 4", "shard_size: 8")
+# A row of the table -> the change, as edits of the tiny project.
+CHANGES = {
+    "nothing, or touch every file": [],
+    "a comment in a GPU script": [(SCORER, "from __future__", "# why\nfrom __future__")],
+    "more prompts in a domain": [MORE_PROMPTS],
+    "another pair in a new `draft_group`": [NEW_DRAFT],
+    "a draft length": [NEW_LENGTH],
+    "another mode": NEW_MODE,
+    "a mode's temperature": [("tiny/modes.yaml", "temperature: 0.8", "temperature: 0.7")],
+    "the loop detector": [("scripts/draftscope/loops.py", "MIN_SPAN = ", "MIN_SPAN = 1 + ")],
+    "the scorer's code": [(SCORER, "\nDECODING, ", "\nADDED = 1\nDECODING, ")],
+    "`shard_size`": [OTHER_SHARDS],
+    "the `statistics` settings": [(CONFIG, "resamples: 200", "resamples: 300")],
+    "the `scorecard` settings": [
+        (CONFIG, "report:\n", "scorecard:\n  margins:\n    ratio: 0.03\nreport:\n")
+    ],
+    "the `report` settings": [
+        (CONFIG, "title: A tiny run", "title: Another"),
+        (CONFIG, "viewer_trajectories: 1", "viewer_trajectories: 2"),
+    ],
+}
+# Of these rules only some jobs run: what the first outputs of all of them have in common, and how
+# many they are.
+ONLY = {
+    "more prompts in a domain": {
+        "collect_prompts": (r"/small/0002\.parquet", 1),
+        "generate": (r"/0002\.parquet", 2),
+        "score": (r"/0002\.parquet", 2),
+    },
+    "another pair in a new `draft_group`": {
+        "resolve_model": ("models/tiny-other/", 1),
+        "score": ("/later/", 4),
+        "replay_rounds": ("/other/", 2),
+    },
+    "another mode": {
+        "generate": ("/hot/", 2),
+        "score": ("/hot/", 2),
+        "find_loops": (r"/hot\.", 1),
+        "replay_rounds": (r"/hot\.", 2),
+    },
+    "a mode's temperature": {
+        "generate": ("/warm/", 2),
+        "score": ("/warm/", 2),
+        "find_loops": (r"/warm\.", 1),
+        "replay_rounds": (r"/warm\.", 2),
+    },
+}
 
 
-def test_a_finished_run_has_nothing_to_do(finished):
-    assert "Nothing to be done" in finished.run("-n")
+def table() -> dict[str, str]:
+    """The table of the README: what is changed -> what runs again."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.split("## What reruns when")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    assert rows.pop(0) == ["you change", "runs again"]
+    return dict(rows)
 
 
-def test_case_62_touched_sources_rerun_nothing(project):
+@pytest.fixture(scope="module")
+def scratch(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy to plan changes in; every test takes its own back."""
+    return finished.copy(tmp_path_factory.mktemp("reruns") / "a copy")
+
+
+def test_the_readme_lists_these_changes():
+    assert [row for row in table() if row not in ELSEWHERE] == list(CHANGES)
+    assert ONLY.keys() <= CHANGES.keys()
+
+
+@pytest.mark.parametrize("row", CHANGES)
+def test_the_readme_says_what_runs_again(scratch, row):
+    with scratch.changed(*CHANGES[row]):
+        jobs = scratch.planned()
+    named = set(re.findall(r"`(\w+)`", table()[row])) - LEFT_OUT
+    stands = "statistics" in table()[row]
+    assert named <= jobs.keys()
+    assert (jobs.keys() - named <= STATISTICS) if stands else jobs.keys() == named
+    assert not stands or "report" in jobs
+    for rule, (pattern, count) in ONLY.get(row, {}).items():
+        assert len(jobs[rule]) == count, jobs[rule]
+        assert all(re.search(pattern, output) for output in jobs[rule]), jobs[rule]
+
+
+def test_a_shard_that_was_not_full_is_made_again_with_its_new_prompts(scratch):
+    with scratch.changed((CONFIG, "prompts: 8", "prompts: 7")):
+        jobs = scratch.planned()
+    assert jobs["collect_prompts"] == ["results/tiny/prompts/small/0001.parquet"]
+    assert {os.path.basename(path) for path in jobs["generate"]} == {"0001.parquet"}
+
+
+def test_case_62_touched_sources_rerun_nothing(scratch):
     for folder in ("scripts", "workflow", "config", "envs"):
-        for path in (project.folder / folder).rglob("*"):
+        for path in (scratch.folder / folder).rglob("*"):
             if path.is_file():
                 os.utime(path)
-    assert project.plan() == {}
-
-
-def test_case_61_an_edited_loop_detector_reruns_loops_and_what_stands_on_them(project):
-    project.edit("scripts/draftscope/loops.py", "MIN_SPAN = ", "MIN_SPAN = 1 + ")
-    jobs = project.plan()
-    assert "find_loops" in jobs
-    assert not {"generate", "score", "replay_rounds", "collect_prompts"} & jobs.keys()
-
-
-def test_case_62_a_comment_in_a_gpu_module_reruns_no_gpu_job(project):
-    project.edit("scripts/draftscope/scoring.py", "from __future__", "# why\nfrom __future__")
-    assert project.plan() == {}
-
-
-def test_an_edited_scorer_reruns_scores_but_no_generation(project):
-    path = project.folder / "scripts/draftscope/scoring.py"
-    path.write_text(path.read_text(encoding="utf-8") + "\nADDED = 1\n", encoding="utf-8")
-    jobs = project.plan()
-    assert jobs["score"] == 4
-    assert "generate" not in jobs
-
-
-def test_another_temperature_reruns_only_the_shards_of_its_mode(project):
-    project.edit("tiny/modes.yaml", "temperature: 0.8", "temperature: 0.7")
-    jobs = project.plan()
-    assert jobs["generate"] == 2
-    assert jobs["score"] == 2
-    assert jobs["find_loops"] == 1
-
-
-def test_more_prompts_generate_only_the_new_shards_and_leave_the_old_numbers(project):
-    old = sorted((project.folder / "results/tiny/trajectories").rglob("small/**/*.parquet"))
-    before = {path: records.read(path, "trajectories").to_pylist() for path in old}
-    project.edit("tiny/config.yaml", "prompts: 8", "prompts: 12")
-    jobs = project.plan()
-    assert jobs["collect_prompts"] == 1
-    assert jobs["generate"] == 2
-    assert jobs["score"] == 2
-    project.run("--cores", "2", "trajectories")
-    assert {path: records.read(path, "trajectories").to_pylist() for path in old} == before
-
-
-def test_a_draft_in_a_new_group_scores_only_itself(project):
-    project.edit("tiny/config.yaml", "- lookup\n", "- lookup\n- other\n")
-    jobs = project.plan()
-    assert jobs["score"] == 4
-    assert jobs["replay_rounds"] == 2
-    assert "generate" not in jobs
-
-
-def test_another_draft_length_replays_only(project):
-    project.edit("tiny/config.yaml", "draft_lengths:\n- 2", "draft_lengths:\n- 1\n- 2")
-    jobs = project.plan()
-    assert jobs["replay_rounds"] == 4
-    assert not {"generate", "score", "find_loops"} & jobs.keys()
-
-
-def test_the_statistics_block_reruns_no_model(project):
-    project.edit("tiny/config.yaml", "resamples: 200", "resamples: 300")
-    assert not {"generate", "score", "find_loops", "replay_rounds"} & project.plan().keys()
+    assert scratch.plan() == {}
 
 
 def test_other_weights_in_a_local_folder_are_another_model(project):
@@ -92,3 +139,36 @@ def test_other_weights_in_a_local_folder_are_another_model(project):
     jobs = project.plan()
     assert jobs["resolve_model"] == 1
     assert jobs["generate"] == 4
+
+
+@pytest.mark.slow
+def test_an_experiment_that_grows_keeps_its_numbers(project):
+    """More prompts, a draft in a new group, a draft length and a mode, all at once."""
+    results = project.folder / "results/tiny"
+    shards = {
+        path: records.read(path, kind).to_pylist()
+        for kind in ("prompts", "trajectories", "scores")
+        for path in (results / kind).rglob("*.parquet")
+    }
+    replayed = {
+        path: records.read(path, kind).to_pylist()
+        for kind in ("rounds", "expected")
+        for path in (results / kind).rglob("*.parquet")
+    }
+    assert len(shards) == 2 + 4 + 4 and len(replayed) == 2 * 4
+    for edit in (MORE_PROMPTS, NEW_DRAFT, NEW_LENGTH, *NEW_MODE):
+        project.edit(*edit)
+    planned = {output for outputs in project.planned().values() for output in outputs}
+    assert not planned & {str(path.relative_to(project.folder)) for path in shards}
+    project.run("--cores", "2")
+    assert len(list((results / "trajectories").rglob("*.parquet"))) == 3 * 3
+    assert len(list((results / "rounds").rglob("*.parquet"))) == 3 * 3
+    for path, rows in shards.items():
+        assert records.read(path, path.relative_to(results).parts[0]).to_pylist() == rows
+    for path, rows in replayed.items():
+        now = records.read(path, path.relative_to(results).parts[0]).to_pylist()
+        old = [row for row in now if row["prompt_id"] in PROMPTS and row["draft_length"] in (2, 4)]
+        assert old == rows and len(now) > len(rows)
+
+
+PROMPTS = {f"p{number}" for number in range(8)}
