@@ -190,5 +190,5 @@ def test_every_character_gets_a_type_and_segments_tile(text):
 
 
 def test_unclosed_signs_over_and_over_have_types_too():
-    for sign in ("$", "`", "\\[", "\\text{", "```", *TEXTS):
+    for sign in ("$", "`", "\\[", "\\text{", "```", "if (", *TEXTS):
         assert len(lex(sign * 300, LISTS).type) == 300 * len(sign)

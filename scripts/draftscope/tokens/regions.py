@@ -63,6 +63,7 @@ _CONTINUED = re.compile(
     r"[A-Za-z_][\w.]*(?:\[[^\n]*\])?[ ]*(?:[-+*/%|&]?=)[ ]*\S|[A-Za-z_][\w.]*\([^\n]*\)?[ \t]*;?$|"
     r"[^\n]*[;{][ \t]*$)"
 )
+_LONGEST_LINE = 500  # no line of a program is longer, and the patterns look at a line many times
 _INDENTED = re.compile(r"^(?:\t|[ ]{2,})\S")
 
 
@@ -243,7 +244,7 @@ def _unfenced(text: str, regions: Regions) -> None:
         if not line.strip():
             blank = True  # ends nothing by itself
             continue
-        if regions.kind[start:place].any():
+        if regions.kind[start:place].any() or len(line) > _LONGEST_LINE:
             in_code = False
             continue
         bare = line.rstrip("\r\n")
