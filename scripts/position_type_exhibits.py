@@ -26,7 +26,7 @@ def main() -> None:
     import draftscope.position.token_schemas  # noqa: F401
     from draftscope import records
     from draftscope.exhibits import figures
-    from draftscope.position import trend_figure, type_figures, type_tables
+    from draftscope.position import trend_figure, trend_tables, type_figures, type_tables
 
     settings = records.condition(arguments.types)["statistics"]
     frames = {
@@ -37,9 +37,9 @@ def main() -> None:
     for name, table in {
         "table_types": type_tables.by_type(frames["types"], settings),
         "table_mismatches": type_tables.said_instead(frames["mismatches"], settings),
-        "table_trend": type_tables.trend(frames["model"], settings),
-        "table_effects": type_tables.effects(frames["model"], settings),
-        "table_survival": type_tables.survival(frames["survival"], settings),
+        "table_trend": trend_tables.trend(frames["model"], settings),
+        "table_effects": trend_tables.effects(frames["model"], settings),
+        "table_survival": trend_tables.survival(frames["survival"], settings),
     }.items():
         table.write(folder / name)
     confidence = settings["confidence"]

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from draftscope.exhibits import figures
 from draftscope.exhibits.figures import Series, series, where
-from draftscope.position.type_tables import MODEL_WORD
+from draftscope.position.trend_tables import MODEL_WORD
 
 
 def trend(

@@ -1,4 +1,4 @@
-"""Tables about token types, mismatches at triggers, and the trend within texts."""
+"""Tables about token types and mismatches at triggers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ TYPES_NOTE = (
     "front of a word belongs to the word's token. Types by kind stand first, then the triggers of "
     "reflection one by one, and together those that the published study names."
 )
+FIRST_NOTE = (
+    "first: alpha (match for prompt lookup) at the tokens that begin their word, number or phrase, whose "
+    "number stands before."
+)
 Settings = Mapping[str, Any]
 
 
@@ -33,12 +37,13 @@ def by_type(types: pd.DataFrame, settings: Settings) -> Table:
         types: schema position_types, as a frame.
     """
     chosen = where(types, subset="loops_removed", place="any")
+    beginnings = where(types, subset="loops_removed", place="first")
     keys = ["label", "mode", "kind", "name"]
     rows = []
     for key, part in chosen.groupby(["domain", *keys], sort=False):
-        by_metric = {row["metric"]: row for row in _records(part)}
+        by_metric = {row["metric"]: row for row in records_of(part)}
         first = by_metric[METRICS[0]]
-        if not first["positions"] and first["kind"] != "all":
+        if not first["positions"] and first["kind"] not in ("all", "published"):
             continue
         row = {
             "configuration": f"{key[1]}/{key[2]}",
@@ -51,14 +56,19 @@ def by_type(types: pd.DataFrame, settings: Settings) -> Table:
             each = by_metric[metric]
             row |= {metric: each["value"], f"{metric}_lower": each["lower"]}
             row |= {f"{metric}_upper": each["upper"]}
+        own = where(beginnings, domain=key[0], label=key[1], mode=key[2], kind=key[3], name=key[4])
+        row |= _first(own)
         rows.append(row | {"reason": _reasons(by_metric)})
     columns = ["configuration", "tokens of", "prompts", "positions", "share"]
     for metric in METRICS:
         columns += [metric, f"{metric}_lower", f"{metric}_upper"]
+    columns += ["first_positions", "first", "first_lower", "first_upper"]
     frame = pd.DataFrame(rows, columns=[*columns, "reason"])
-    headers = {f"{m}_{end}": f"{m} {end}" for m in METRICS for end in ("lower", "upper")}
-    notes = [METRIC_NOTE, TYPES_NOTE, _intervals(settings)]
-    return Table(frame, _caption("Acceptance by the type of the token", types), notes, {}, headers)
+    shown = (*METRICS, "first")
+    headers = {f"{m}_{end}": f"{m} {end}" for m in shown for end in ("lower", "upper")}
+    headers["first_positions"] = "first tokens"
+    notes = [METRIC_NOTE, TYPES_NOTE, FIRST_NOTE, intervals_note(settings)]
+    return Table(frame, captioned("Acceptance by the type of the token", types), notes, {}, headers)
 
 
 def said_instead(mismatches: pd.DataFrame, settings: Settings) -> Table:
@@ -68,7 +78,7 @@ def said_instead(mismatches: pd.DataFrame, settings: Settings) -> Table:
         mismatches: schema position_mismatches, as a frame.
     """
     rows = []
-    for row in _records(mismatches[mismatches["level"] != "matrix"]):
+    for row in records_of(mismatches[mismatches["level"] != "matrix"]):
         if row["level"] == "summary":
             said = "anything else" if row["trigger"] == "all" else "anything else, by trigger"
         else:
@@ -115,158 +125,19 @@ def said_instead(mismatches: pd.DataFrame, settings: Settings) -> Table:
             "All three at temperature 1, so that greedy and sampled texts compare."
         ),
         f"At most {SHOWN_TOKENS} tokens a configuration, the most frequent first.",
-        _intervals(settings),
+        intervals_note(settings),
     ]
-    caption = _caption("What the draft said instead of a trigger", mismatches)
+    caption = captioned("What the draft said instead of a trigger", mismatches)
     return Table(frame, caption, notes, {}, headers)
 
 
-MODEL_WORD = {
-    "pooled": "pooled (one intercept)",
-    "position": "within texts",
-    "adjusted": "within texts, adjusted",
-}
-
-
-def trend(model: pd.DataFrame, settings: Settings) -> Table:
-    """Does acceptance fall with position: slopes, their intervals, and tests of a margin.
-
-    Args:
-        model: schema position_model, as a frame.
-    """
-    chosen = where(model, term="log2_position")
-    # Where every position has the same texts, one intercept gives the same slope as many.
-    chosen = chosen[(chosen["model"] != "pooled") | (chosen["reached"] == 0)]
-    frame = pd.DataFrame(
-        {
-            "configuration": [f"{r['label']}/{r['mode']}" for r in _records(chosen)],
-            "outcome": chosen["outcome"].to_numpy(),
-            "texts": [_reached(n) for n in chosen["reached"]],
-            "model": [MODEL_WORD[name] for name in chosen["model"]],
-            "prompts": chosen["prompts"].to_numpy(),
-            "positions": chosen["positions"].to_numpy(),
-            "slope": chosen["estimate"].to_numpy(),
-            "slope_lower": chosen["estimate_lower"].to_numpy(),
-            "slope_upper": chosen["estimate_upper"].to_numpy(),
-            "p": chosen["p"].to_numpy(),
-            "equivalence_p": chosen["equivalence_p"].to_numpy(),
-            "decay_p": chosen["decay_p"].to_numpy(),
-            "verdict": chosen["verdict"].to_numpy(),
-            "reason": [_model_reason(r) for r in _records(chosen)],
-        }
-    )
-    margin = settings["margin"]
-    formats: dict[str, Any] = dict.fromkeys(("slope", "slope_lower", "slope_upper"), "+.4f")
-    formats |= dict.fromkeys(("p", "equivalence_p", "decay_p"), ".2g")
-    headers = {f"slope_{end}": f"slope {end}" for end in ("lower", "upper")}
-    headers |= {"equivalence_p": "p (within margin)", "decay_p": "p (no fall of it)"}
-    notes = [
-        (
-            "Slope: change of acceptance by a doubling of the position, log2(1 + i) of position i from 0. "
-            "Linear model of every position, errors clustered by prompt; loop problems removed."
-        ),
-        (
-            "Within texts: each text has an intercept of its own, so that a text which is easy, and long "
-            "or short for it, is no trend. Adjusted: also the type of the token, the target's entropy and "
-            "whether the text repeats itself there. Pooled: one intercept, which is what a pooled curve "
-            "shows; it is fooled where easy texts are longer or shorter than others."
-        ),
-        (
-            "Texts of a length or more: only those, and only their first so many positions, so that every "
-            "position has the same texts (a pooled slope is then that within texts)."
-        ),
-        (
-            f"The margin is {margin:g} of acceptance a doubling. p (within margin): two one-sided tests "
-            "(Schuirmann 1987); p (no fall of it): one-sided, against a fall of the margin or more. Small "
-            "values say so with evidence; a large p of the slope alone would not."
-        ),
-        _intervals(settings),
-    ]
-    caption = _caption("Trend of acceptance along a text, as an estimate", model)
-    return Table(frame, caption, notes, formats, headers)
-
-
-def effects(model: pd.DataFrame, settings: Settings) -> Table:
-    """What else acceptance goes with, within texts: type, entropy, repetition.
-
-    Args:
-        model: schema position_model, as a frame.
-    """
-    chosen = model[(model["model"] == "adjusted") & (model["reached"] == 0)]
-    chosen = chosen[chosen["estimate"].notna() | chosen["term"].eq("log2_position")]
-    frame = pd.DataFrame(
-        {
-            "configuration": [f"{r['label']}/{r['mode']}" for r in _records(chosen)],
-            "outcome": chosen["outcome"].to_numpy(),
-            "term": [_term(name) for name in chosen["term"]],
-            "prompts": chosen["prompts"].to_numpy(),
-            "change": chosen["estimate"].to_numpy(),
-            "change_lower": chosen["estimate_lower"].to_numpy(),
-            "change_upper": chosen["estimate_upper"].to_numpy(),
-            "p": chosen["p"].to_numpy(),
-            "reason": [_model_reason(r) for r in _records(chosen)],
-        }
-    )
-    formats: dict[str, Any] = dict.fromkeys(("change", "change_lower", "change_upper"), "+.3f")
-    headers = {f"change_{end}": f"change {end}" for end in ("lower", "upper")}
-    notes = [
-        (
-            "Terms of the adjusted model of the table of trends, over all texts: change of acceptance by "
-            "a doubling of the position, by a nat of the target's entropy (T = 1), inside a repetition, and "
-            "of each type against words. Terms that no text lets be told are left out."
-        ),
-        _intervals(settings),
-    ]
-    caption = _caption("What acceptance goes with inside a text", model)
-    return Table(frame, caption, notes, formats | {"p": ".2g"}, headers)
-
-
-def survival(survivors: pd.DataFrame, settings: Settings) -> Table:
-    """How many prompts reach each length, and how they are accepted.
-
-    Args:
-        survivors: schema position_survival, as a frame.
-    """
-    rows = _records(survivors)
-    names = [f"{part}{end}" for part in ("whole", "beginning") for end in ("", "_lower", "_upper")]
-    frame = pd.DataFrame(
-        [
-            {
-                "configuration": f"{row['label']}/{row['mode']}",
-                "texts": _reached(row["reached"]),
-                "prompts": row["prompts"],
-                "of": row["prompts_total"],
-                **{name: row[name] for name in names},
-                "reason": row["reason"],
-            }
-            for row in rows
-        ],
-        columns=["configuration", "texts", "prompts", "of", *names, "reason"],
-    )
-    beginning = min(settings["lengths"])
-    headers = {"whole": "acceptance", "beginning": f"of their first {beginning} tokens"}
-    for part in ("whole", "beginning"):
-        for end in ("lower", "upper"):
-            headers[f"{part}_{end}"] = f"{headers[part]} {end}"
-    notes = [
-        (
-            "Acceptance (alpha, or match for prompt lookup) of the texts that reach a length, loop problems "
-            f"removed: over all of their positions, and over their first {beginning} tokens, where all texts "
-            "can be compared. Where the texts that get far are easier or harder from the beginning, a "
-            "pooled curve over positions shows a trend that no text has."
-        ),
-        _intervals(settings),
-    ]
-    return Table(frame, _caption("Prompts alive at each length", survivors), notes, {}, headers)
-
-
-def _reached(length: int) -> str:
-    return f"{length} tokens or more" if length else "all"
-
-
-def _term(name: str) -> str:
-    words = {"log2_position": "position, doubled", "entropy": "entropy, a nat more"}
-    return words.get(name) or ("repeating" if name == "repeated" else f"{name} against word")
+def _first(own: pd.DataFrame) -> dict[str, Any]:
+    """Acceptance at the first tokens: alpha, or match where there is none."""
+    by_metric = {row["metric"]: row for row in records_of(own)}
+    found = by_metric["alpha"]
+    found = by_metric["match"] if found["value"] is None else found
+    names = {"first": "value", "first_lower": "lower", "first_upper": "upper"}
+    return {"first_positions": found["positions"]} | {k: found[v] for k, v in names.items()}
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -286,13 +157,7 @@ def _reasons(by_metric: Mapping[str, Mapping[str, Any]]) -> str | None:
     return "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items()) or None
 
 
-def _model_reason(row: Mapping[str, Any]) -> str | None:
-    if row["reason"]:
-        return row["reason"]
-    return "no test: prompts all alike" if row["p"] is None else None
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dictionaries with None where pandas holds NaN."""
     return [
         {name: None if pd.isna(value) else value for name, value in row.items()}
@@ -300,7 +165,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _intervals(settings: Settings) -> str:
+def intervals_note(settings: Settings) -> str:
+    """How the intervals of a table were made."""
     method = METHODS[settings["method"]]
     return (
         f"Intervals: {settings['confidence']:.0%}, prompts resampled {settings['resamples']:,} times, "
@@ -308,7 +174,8 @@ def _intervals(settings: Settings) -> str:
     )
 
 
-def _caption(title: str, frame: pd.DataFrame) -> str:
+def captioned(title: str, frame: pd.DataFrame) -> str:
+    """A title with the domain and the pairs of a frame."""
     pairs = dict(zip(frame["label"], frame["pair"], strict=True)) if len(frame) else {}
     domains: Sequence[str] = list(dict.fromkeys(frame["domain"])) if len(frame) else []
     if not pairs:
