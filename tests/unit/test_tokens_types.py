@@ -125,6 +125,21 @@ def test_a_trigger_of_several_tokens_counts_once(kind, tokenizers):
         assert sum(each[2] for each in held if each[0].strip()) == 1
 
 
+def test_a_trigger_whose_characters_are_split_counts_at_its_first_byte(typists):
+    typist = typists["byte_level"]
+    by_piece = {typist.pieces.piece(id_): id_ for id_ in range(420)}
+    ids = [by_piece[bytes([byte])] for byte in "一等等。".encode()]
+    typed = typist.sequence(ids)
+    assert {NAMES[kind] for kind in typed.type} == {"partial_utf8"}
+    number = LISTS.number_of["等等"]
+    assert typed.trigger.tolist() == [NO_TRIGGER] * 3 + [number] * 6 + [NO_TRIGGER] * 3
+    assert typed.initial.tolist() == [True, False, False] + [True] + [False] * 5 + [
+        True,
+        False,
+        False,
+    ]
+
+
 def test_a_piece_of_a_longer_word_is_no_trigger(typists):
     tokenizer = typists["byte_level"].pieces.tokenizer
     ids = [*tokenizer.encode(" check", add_special_tokens=False)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from draftscope.position.texts import METRICS, Source, Text
 from draftscope.statistics.intervals import Interval, bootstrap_columns
-from draftscope.tokens.names import CODE, NAMES
+from draftscope.tokens.names import NAMES, NO_TRIGGER
 
 SUBSETS = ("all", "loops_removed")
 PLACES = ("any", "first")
@@ -52,7 +52,7 @@ class Sums:
         found = np.zeros((len(self.groups), values.shape[1]))
         found[0] = values.sum(0)
         np.add.at(found, 1 + kind.astype(np.int64), values)
-        turning = kind == CODE["reflection"]
+        turning = trigger != NO_TRIGGER  # parts of its characters too, whose type is another
         number = trigger[turning].astype(np.int64)
         np.add.at(found, 1 + len(NAMES) + number, values[turning])
         found[-1] = values[turning][number < self._published].sum(0)

@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from draftscope.exhibits import figures
-from draftscope.exhibits.captioned import METHODS, Table
+from draftscope.exhibits.captioned import Table
 from draftscope.exhibits.figures import Series, series, where
+from draftscope.position.type_tables import intervals_note
 
 SUBSET = "loops_removed"
 GROUP_WORD = {
@@ -70,7 +71,7 @@ def by_temperature(values: pd.DataFrame, settings: Settings) -> Table:
             "that the published study names. Positions whose token the scored law excludes are left out "
             "of def2 and alpha."
         ),
-        _intervals(settings),
+        intervals_note(settings),
     ]
     caption = f"Table 3. Acceptance by temperature (pair {_pair(values)}), loop problems removed"
     return Table(frame, caption, notes, formats, headers)
@@ -136,7 +137,7 @@ def same_positions(slopes: pd.DataFrame, settings: Settings) -> Table:
             "p and q under the same law, is what acceptance is. Where the two slopes differ, a fall of "
             "def2 is what is visible, not what is accepted."
         ),
-        _intervals(settings),
+        intervals_note(settings),
     ]
     caption = (
         f"def2 and alpha against temperature on the same positions (pair {_pair(slopes)}), loop problems "
@@ -206,10 +207,3 @@ def _number(value: Any) -> float | None:
 
 def _pair(frame: pd.DataFrame) -> str:
     return ", ".join(dict.fromkeys(frame["pair"])) if len(frame) else "none"
-
-
-def _intervals(settings: Settings) -> str:
-    return (
-        f"Intervals: {settings['confidence']:.0%}, prompts resampled {settings['resamples']:,} times, "
-        f"{METHODS[settings['method']]}."
-    )

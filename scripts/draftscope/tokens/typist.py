@@ -109,12 +109,14 @@ def _typed(spans: Spans, lexed: Lexed) -> Typed:
         place = np.minimum(first, length - 1)
         kind = np.where(filled, lexed.type[place], kind).astype(np.int8)
         trigger = np.where(filled, lexed.trigger[place], trigger).astype(np.int16)
-        begun = lexed.segment[place] >= start
+        # Of several tokens that share a character only the first begins it.
+        shared = np.append(False, spans.stop[:-1] > start[1:])[: len(start)]
+        begun = (lexed.segment[place] >= start) & ~shared
         initial = np.where(filled, begun, True)
         whole = np.where(filled, begun & (lexed.end[place] <= spans.stop), True)
-    for mask, name in ((spans.partial, "partial_utf8"), (spans.special, "special")):
-        kind[mask] = CODE[name]
-        trigger[mask] = NO_TRIGGER
+    kind[spans.partial] = CODE["partial_utf8"]  # which may still be a part of a trigger
+    kind[spans.special] = CODE["special"]
+    trigger[spans.special] = NO_TRIGGER
     initial[spans.special] = whole[spans.special] = True
     return Typed(kind, initial, whole, trigger, region, spans, lexed)
 
