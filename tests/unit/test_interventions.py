@@ -291,7 +291,7 @@ def test_diagnostics_read_scores_and_types_position_by_position(tmp_path):
     rows = score_rows({"b": [5, 6, 8], "e": [5, 6, 7]}, [5, 6, 7])
     records.write(tmp_path / "s.parquet", rows, "scores", {})
     types = {"prompt_id": "a", "sample": 0, "type": [0, 1, 0], "initial": [True] * 3}
-    types |= {"whole": [True] * 3, "trigger": [-1, 0, -1]}
+    types |= {"whole": [True] * 3, "region": [0] * 3, "trigger": [-1, 0, -1]}
     records.write(tmp_path / "t.parquet", [types], "token_types", {})
     texts = diagnostics.read([tmp_path / "s.parquet"], tmp_path / "t.parquet", ["b", "e"], ["a"])
     assert texts.prompts == ["a"] and texts.reflection.tolist() == [False, True]
