@@ -19,7 +19,8 @@ def main() -> None:
         required=True,
         help="JSON or a JSON file: texts (a list with arm, domain, mode and the number of files, in "
         "the order of --trajectories), prompts (how many of each domain, from the first), options "
-        "(by domain: parameters of generated problems)",
+        "(by domain: parameters of generated problems), checkers (by domain: what judges its answers, "
+        "where that is not its prompts' own checker)",
     )
     parser.add_argument("--model", required=True, help="model.json of the target")
     parser.add_argument("--prompts", required=True, nargs="+", help="Parquet of schema prompts")
@@ -40,7 +41,8 @@ def main() -> None:
     asked: dict[str, dict[str, dict]] = {}
     for path in arguments.prompts:
         for row in records.read(path, "prompts").to_pylist():
-            asked.setdefault(row["domain"], {})[row["prompt_id"]] = row
+            checker = settings["checkers"].get(row["domain"], row["checker"])
+            asked.setdefault(row["domain"], {})[row["prompt_id"]] = row | {"checker": checker}
     asked = {
         domain: dict(list(rows.items())[: settings["prompts"]]) for domain, rows in asked.items()
     }

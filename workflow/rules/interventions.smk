@@ -86,6 +86,7 @@ rule score_answers:
             texts=[row | {"files": len(paths)} for row, paths in answer_texts()],
             prompts=INTERVENTIONS.accuracy.prompts,
             options=answer_options(),
+            checkers=INTERVENTIONS.accuracy.checkers,
         ),
     shell:
         "python scripts/score_answers.py --settings {params.settings:q} --model {input.model:q}"

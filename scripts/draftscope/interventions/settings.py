@@ -36,6 +36,10 @@ class Arm(Strict):
 class Accuracy(Strict):
     domains: list[Name] = Field(min_length=1, description="domains with a checker of answers")
     prompts: Positive = Field(description="how many of each, from the first")
+    checkers: dict[Name, Literal["math", "reasoning_gym"]] = Field(
+        default_factory=dict,
+        description="domain -> what judges its answers, where that is not its own checker",
+    )
     draft_length: Annotated[Positive, Field(le=1024)] = Field(description="of the live loop")
     batch_size: Positive = Field(description="texts decoded together")
 
@@ -190,10 +194,11 @@ def _check_domains(
             )
     found = registry.select(rows["domains"], block.accuracy.domains, "domains", "domain")
     for name, row in found.items():
-        if row.get("checker") not in ("reasoning_gym", "math"):
+        checker = block.accuracy.checkers.get(name, row.get("checker"))
+        if checker not in ("reasoning_gym", "math"):
             raise UserError(
-                f"interventions.accuracy: domain {name!r} has checker {row.get('checker')!r}; "
-                "answers are checked by math or reasoning_gym"
+                f"interventions.accuracy: domain {name!r} has checker {checker!r}; answers are "
+                "checked by math or reasoning_gym"
             )
         if block.accuracy.prompts > own[name].prompts:
             raise UserError(
