@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from draftscope.interventions import figures as drawn
 from draftscope.interventions.diagnostics import Texts
 from draftscope.interventions.lengths import Protocol, Source, standard_error
 from draftscope.interventions.measurements import Interventions, holds
+from draftscope.position.measurements import Measurements
 from draftscope.seeds import generator
 from draftscope.statistics.contingency import mcnemar
 from experiments import LAPTOP, PAPER, ROOT, merged, registries
@@ -410,6 +412,23 @@ def test_published_cells_find_our_values(frames):
     assert found.find("Table 4", "all arms", "McNemar chi2")["value"] == 0.0
     assert found.find("Figure 8", "intervention", "diagnostic problems")["value"] == 20
     assert holds("Abstract", "LoRA arms") and not holds("Abstract", "problems")
+
+
+def test_the_scorecard_of_the_position_study_has_the_trained_drafts(frames):
+    modes = {"cold": 0.0, "warm": 0.7}
+    paired = pd.DataFrame(
+        {"domain": "math", "decoding": ["greedy", "sample"], "mode": list(modes), "label": "same"}
+    )
+    condition = {"drafts": {"same": "d"}, "modes": modes}
+    cells = {("Table 4", "base", "MAL greedy"): SimpleNamespace(unit="tokens")}
+    weightings = {"even": "uniform", "odd": "reflection"}
+    args = ({"paired": paired}, "math", condition, {"drafts": {"same": "d"}, "modes": {}})
+    (without,) = Measurements(*args).rows(cells)
+    assert without["value"] is None and "not part" in without["missing_reason"]
+    (row,) = Measurements(*args, frames, weightings).rows(cells)
+    wanted = chosen(frames["lengths"].to_dict("records"), arm="base", mode="cold", subset="all",
+                    estimator="rounds")[0]  # fmt: skip
+    assert (row["value"], row["n"]) == (wanted["mean"], 9)
 
 
 # ---- Settings --------------------------------------------------------------------------------------------
