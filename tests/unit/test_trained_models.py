@@ -9,7 +9,10 @@ from draftscope.checkpoints import read_record
 from draftscope.errors import UserError
 from draftscope.models import distilled, lora
 from draftscope.models.layer_subset import keep_layers, layers_of
+from draftscope.prompts import collecting
+from draftscope.strict import load_yaml
 from draftscope.training.leaks import refuse_leaks, shared_prompts
+from experiments import ROOT
 from tiny import tiny_model_folder
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
@@ -227,3 +230,25 @@ def test_a_measured_prompt_is_found_among_training_prompts_under_any_name(measur
     else:
         done = refuse_leaks("d", training, [prompt("m1", measured)])
         assert done == {"model": "d", "training_prompts": 2, "measured_prompts": 1, "shared": 0}
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("math", "logic")]
+
+
+@pytest.mark.parametrize("domain", ["code", "chat", *SLOW])
+def test_no_measured_prompt_is_among_those_that_the_shipped_drafts_learn_from(domain, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shipped = load_yaml(ROOT / "config/models.yaml")
+    asked = [
+        use["prompts"]
+        for row in shipped.values()
+        for use in row.get("train", {}).get("domains", [])
+        if use["name"] == domain
+    ]
+    row = load_yaml(ROOT / "config/domains.yaml")[domain] | {"domain": domain}
+    training = collecting.collect(row | {"split": "training"}, 0, max(asked))
+    measured = collecting.collect(row, 0, 40)
+    assert refuse_leaks("shipped", training, measured)["training_prompts"] == max(asked)
+    # The control: the same check finds a prompt that is put into both.
+    with pytest.raises(UserError, match="was trained on prompt"):
+        refuse_leaks("shipped", training, [*measured, training[-1]])
