@@ -30,14 +30,15 @@ def main() -> None:
     unfinished = list(Path("results").rglob(f".*{UNFINISHED}"))
     if not locks and not unfinished:
         return
-    alive, workers, jobs = runs_in(Path.cwd()), workers_in(Path.cwd()), slurm_jobs_of(Path.cwd())
-    if not locks and (alive or workers or jobs):
-        return  # the files may be theirs, and nothing is in the way of another run
-    if alive:
+    alive = runs_in(Path.cwd())
+    if locks and alive:
         raise UserError(
             f"another run is alive in this folder (process {', '.join(map(str, alive))}); "
             "wait for it, or stop it first"
         )
+    workers, jobs = workers_in(Path.cwd()), slurm_jobs_of(Path.cwd())
+    if not locks and (alive or workers or jobs):
+        return  # the files may be theirs, and nothing is in the way of another run
     if jobs:
         raise UserError(
             f"Slurm still holds jobs of this folder ({', '.join(jobs)}): if a run is alive on "

@@ -1,16 +1,13 @@
-"""The whole workflow on tiny models: complete, independent of sharding, and hard to break."""
+"""The whole workflow on tiny models: complete, and independent of sharding."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from draftscope import records
-from tiny_project import ROOT, new_project
+from tiny_project import ROOT
 
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
 
@@ -49,100 +46,10 @@ def test_another_shard_size_gives_the_same_tables(finished, tmp_path):
     assert project.tables("resharded") == finished.tables()
 
 
-def test_case_63_a_kill_during_generation_loses_nothing(finished, tmp_path):
-    project = new_project(tmp_path / "killed")
-    process = project.start("--cores", "2")
-    logs = project.folder / "results/tiny/logs/generate"
-    deadline = time.monotonic() + 120
-    while not list(logs.rglob("*.log")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.0)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (project.folder / "results/tiny/report.html").exists()
-    for path in (project.folder / "results/tiny/trajectories").rglob("*.parquet"):
-        records.read(path, "trajectories")
-    assert "lock" in project.run("--cores", "2", status=1).lower()
-    subprocess.run([sys.executable, "scripts/clear_stale_lock.py"], cwd=project.folder, check=True)
-    project.run("--cores", "2")
-    assert project.tables() == finished.tables()
-
-
-def test_case_64_the_lock_of_a_living_run_is_left_alone(project):
-    process = project.start("--cores", "1", "--forceall")
-    locks = project.folder / ".snakemake/locks"
-    try:
-        deadline = time.monotonic() + 60
-        while not list(locks.glob("*.lock")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        answer = subprocess.run(
-            [sys.executable, "scripts/clear_stale_lock.py"],
-            cwd=project.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert answer.returncode == 2
-        assert f"process {process.pid}" in answer.stderr
-        assert list(locks.glob("*.lock"))
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def test_case_65_a_damaged_or_incomplete_shard_stops_the_run_by_name(project):
-    shard = project.folder / "results/tiny/trajectories/tiny/small/cold/0000.parquet"
-    whole = shard.read_bytes()
-    shard.write_bytes(whole[: len(whole) // 2])
-    assert "0000.parquet is damaged" in project.run("--cores", "2", status=1)
-    rows = records.read(
-        project.folder / "results/tiny/trajectories/tiny/small/cold/0001.parquet", "trajectories"
-    )
-    condition = records.condition(rows)
-    records.write(shard, rows, "trajectories", condition)
-    printed = project.run("--cores", "2", status=1)
-    assert "lacks prompt" in printed and "holds foreign prompt" in printed
-
-
 def test_case_71_the_report_needs_result_files_only(project):
     shutil.rmtree(project.folder / ".snakemake")
     page = project.folder / "results/tiny/report.html"
     before = page.read_bytes()
-
-
-SWEPT = ("tiny/config.yaml", "    modes:\n    - cold\n", "    modes:\n    - cold\n    - tepid\n")
-
-
-def test_a_mode_of_the_sweep_alone_is_generated_for_it(project):
-    project.edit(*SWEPT)
-    jobs = project.planned("temperatures")
-    assert sorted(path.rpartition("/")[0] for path in jobs["generate"]) == 2 * [
-        "results/tiny/trajectories/tiny/small/tepid"
-    ]
-    assert len(jobs["score_temperatures"]) == 3 * 2  # every text under one more law
-    assert not {"score", "find_loops", "replay_rounds", "token_types"} & jobs.keys()
-    assert "generate" not in project.planned()  # the sweep is built when it is asked for
-
-
-@pytest.mark.slow
-def test_a_sweep_leaves_the_other_tables_alone(project, finished):
-    project.edit(*SWEPT)
-    project.edit(
-        "tiny/config.yaml",
-        "experiment: tiny\n",
-        "experiment: tiny\nstudies: [position, temperatures]\n",
-    )
-    project.run("--cores", "2")
-    before, after = finished.tables(), project.tables()
-    assert after.keys() - before.keys() == {
-        "exhibits/temperatures/table3.csv",
-        "exhibits/temperatures/table_slopes.csv",
-    }
-    assert {name for name in before if after[name] != before[name]} == {"scorecard.csv"}
-    assert '"tepid"' in after["exhibits/temperatures/table3.csv"]
-    assert "Acceptance by temperature" in (project.folder / "results/tiny/report.html").read_text(
-        encoding="utf-8"
-    )
     project.run("--cores", "2", "--touch")
     page.unlink()
     project.run("--cores", "1")
@@ -201,3 +108,38 @@ def test_text_of_another_engine_takes_the_place_of_generated_text(project):
     folder = project.folder / "results/tiny/rounds/copy/small"
     imported = records.read(folder / "engine.parquet", "rounds").to_pylist()
     assert imported == records.read(folder / "cold.parquet", "rounds").to_pylist()
+
+
+SWEPT = ("tiny/config.yaml", "    modes:\n    - cold\n", "    modes:\n    - cold\n    - tepid\n")
+
+
+def test_a_mode_of_the_sweep_alone_is_generated_for_it(project):
+    project.edit(*SWEPT)
+    jobs = project.planned("temperatures")
+    assert sorted(path.rpartition("/")[0] for path in jobs["generate"]) == 2 * [
+        "results/tiny/trajectories/tiny/small/tepid"
+    ]
+    assert len(jobs["score_temperatures"]) == 3 * 2  # every text under one more law
+    assert not {"score", "find_loops", "replay_rounds", "token_types"} & jobs.keys()
+    assert "generate" not in project.planned()  # the sweep is built when it is asked for
+
+
+@pytest.mark.slow
+def test_a_sweep_leaves_the_other_tables_alone(project, finished):
+    project.edit(*SWEPT)
+    project.edit(
+        "tiny/config.yaml",
+        "experiment: tiny\n",
+        "experiment: tiny\nstudies: [position, temperatures]\n",
+    )
+    project.run("--cores", "2")
+    before, after = finished.tables(), project.tables()
+    assert after.keys() - before.keys() == {
+        "exhibits/temperatures/table3.csv",
+        "exhibits/temperatures/table_slopes.csv",
+    }
+    assert {name for name in before if after[name] != before[name]} == {"scorecard.csv"}
+    assert '"tepid"' in after["exhibits/temperatures/table3.csv"]
+    assert "Acceptance by temperature" in (project.folder / "results/tiny/report.html").read_text(
+        encoding="utf-8"
+    )
