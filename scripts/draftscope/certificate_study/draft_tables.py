@@ -134,7 +134,7 @@ def relaxed(found: Statistics) -> Table:
                 "Log-likelihood: the target's, at temperature 1, nats a token of the emitted text. "
                 "Greedy text has the highest probability token by token and no text of a rule is "
                 "scored by length; answers are scored by the domain's checker, right only if wholly "
-                "right."
+                "right; a text that the budget cut before its answer counts as wrong."
             ),
             intervals(found.settings),
         ],
