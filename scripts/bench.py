@@ -47,12 +47,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each text")
     # Scoring reads each prompt once a model, replay never again: long texts are what it is for.
     parser.add_argument(
-        "--replay-count", type=int, default=4, help="prompts of the replay comparison"
+        "--replay-count", type=int, default=6, help="prompts of the replay comparison"
     )
     parser.add_argument(
-        "--replay-tokens", type=int, default=128, help="tokens of a text of the replay comparison"
+        "--replay-tokens", type=int, default=96, help="tokens of a text of the replay comparison"
     )
-    parser.add_argument("--draft-lengths", type=int, nargs="+", default=[2, 4, 6, 8])
+    parser.add_argument("--draft-lengths", type=int, nargs="+", default=[3, 5, 8, 12])
     parser.add_argument("--draft-length", type=int, default=5, help="of the live comparisons")
     parser.add_argument("--live-count", type=int, default=4, help="prompts of the live comparison")
     parser.add_argument("--repeats", type=int, default=3, help="turns of both sides")
