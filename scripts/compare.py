@@ -34,7 +34,11 @@ def main() -> None:
             help=f"which loop of {side.upper()}, such as draft_length=5",
         )
     parser.add_argument(
-        "--may-differ", nargs="+", default=[], metavar="KEY", help="conditions that may differ"
+        "--may-differ",
+        action="append",
+        default=[],
+        metavar="KEY[,KEY...]",
+        help="conditions that may differ",
     )
     parser.add_argument("--measure", nargs="+", help="measures to compare (default: all)")
     parser.add_argument(
@@ -59,6 +63,8 @@ def main() -> None:
     for name in ("confidence", "power"):
         if not 0 < (value := getattr(arguments, name)) < 1:
             raise UserError(f"--{name} is {value}; it must be between 0 and 1")
+    if arguments.seed < 0:
+        raise UserError(f"--seed is {arguments.seed}; it must be at least 0")
     suffix = Path(arguments.output).suffix if arguments.output else ".csv"
     if suffix not in (".csv", ".json"):
         raise UserError(f"--output {arguments.output} must end in .csv or .json")
@@ -73,6 +79,12 @@ def main() -> None:
          for name, text in _pairs(getattr(arguments, option), option).items()}
         for option in ("margin", "effect")
     )  # fmt: skip
+    for option, given in (("margin", margins), ("effect", effects)):
+        if unused := [name for name in given if name not in chosen]:
+            raise UserError(
+                f"--{option} {unused[0]} is of no measure that is compared; add it to --measure"
+            )
+    may_differ = [key for text in arguments.may_differ for key in text.split(",") if key]
 
     from draftscope.acceptance import logs, printing
     from draftscope.acceptance.compare import Plan, compare, sentences
@@ -83,11 +95,16 @@ def main() -> None:
         for path, side in ((arguments.first, "a"), (arguments.second, "b"))
     )
     shared, differs = comparable(
-        first.condition, second.condition, (first.path, second.path), arguments.may_differ
+        first.condition, second.condition, (first.path, second.path), may_differ
     )
     plan = Plan(chosen, margins, effects, 1 - arguments.confidence, arguments.power, arguments.seed)
     found = compare(first.sums, second.sums, plan)
     notes = printing.notes(plan, differs)
+    if not found.rows:
+        raise UserError(
+            "nothing to compare: "
+            + "; ".join(f"no {name}: {reason}" for name, reason in found.missing.items())
+        )
     missing = [f"no {name}: {reason}" for name, reason in found.missing.items()]
     if arguments.output:
         _write(arguments, first, second, shared, differs, found, notes)

@@ -19,7 +19,7 @@ log = logging.getLogger("import_rounds")
 CONDITION = (
     *("target", "target_revision", "draft", "draft_revision", "tokenizer_sha256", "template"),
     *("dtype", "draft_dtype", "quantization", "draft_quantization", "attention", "device_type"),
-    *("law", "rule", "batch_size", "engine", "domain", "mode"),
+    *("law", "rule", "batch_size", "engine", "engine_version", "domain", "mode"),
 )
 
 
@@ -74,7 +74,10 @@ def main() -> None:
     if imported.engine is not None:
         said = condition.setdefault("engine", imported.engine)
         if said != imported.engine:
-            raise UserError(f"--condition says engine {said}, the file is of {imported.engine}")
+            raise UserError(
+                f"--condition says engine {said}, the file is of {imported.engine}; a version "
+                "belongs under engine_version"
+            )
     records.write(
         arguments.output,
         imported.rows,

@@ -34,6 +34,8 @@ def main() -> None:
         raise UserError(f"two logs are called {twice[0]}; tell them apart with --names")
     if not 0 < arguments.confidence < 1:
         raise UserError(f"--confidence is {arguments.confidence}; it must be between 0 and 1")
+    if arguments.seed < 0:
+        raise UserError(f"--seed is {arguments.seed}; it must be at least 0")
 
     from draftscope.acceptance import printing, table
     from draftscope.acceptance.logs import loops

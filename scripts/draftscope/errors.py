@@ -42,6 +42,10 @@ class Settings(dict):
         raise UserError(f"the settings lack {key!r}{instead}")
 
 
+def _no_constant(name: str) -> None:
+    raise UserError(f"{name} is no JSON number; leave the key out, or give a number")
+
+
 def json_argument(text: str) -> Settings:
     """Read a command-line value that is a JSON object or the path of a JSON file with one.
 
@@ -55,8 +59,14 @@ def json_argument(text: str) -> Settings:
             raise UserError(f"{text!r} is neither JSON text nor an existing JSON file")
         source, where = path.read_text(encoding="utf-8"), str(path)
     try:
-        settings = json.loads(source, object_hook=Settings)
-    except json.JSONDecodeError as error:
+        settings = json.loads(source, object_hook=Settings, parse_constant=_no_constant)
+        json.dumps(settings, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{where} holds half of a surrogate pair ({error.object[error.start]!a}); write the "
+            "character itself"
+        ) from error
+    except ValueError as error:
         raise UserError(f"{where} is not valid JSON: {error}") from error
     if not isinstance(settings, Settings):
         raise UserError(f'{where} is no JSON object, such as {{"threads": 1}}')

@@ -39,7 +39,7 @@ def read(
         try:
             row = parse(line)
         except (ValueError, RecursionError) as error:
-            if may_be_torn and not line.endswith(b"\n"):
+            if may_be_torn and is_torn(line, error):
                 log.warning("%s: dropped a torn last line", where)
                 return
             raise UserError(f"{where}: {said(error)}") from error
@@ -71,7 +71,35 @@ def parse(line: bytes) -> Any:
     Raises:
         ValueError, RecursionError: not UTF-8, or not JSON.
     """
-    return json.loads(line.decode("utf-8"))
+    return json.loads(line.decode("utf-8"), object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; JSON would silently keep the last of two values."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:60]!a} stands twice in one object")
+    return found
+
+
+def is_torn(line: bytes, error: Exception) -> bool:
+    """Is the line, which `parse` refused, the beginning of one that was not written to its end?
+
+    So it is where the newline is missing and nothing is wrong before the end of the line.
+    """
+    if line.endswith(b"\n"):
+        return False
+    if isinstance(error, UnicodeDecodeError):
+        return error.reason == "unexpected end of data"
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    rest = error.doc[error.pos :].strip()
+    words = ("true", "false", "null", "-")
+    return error.msg.startswith(("Unterminated", "Invalid \\")) or any(
+        word.startswith(rest) for word in words
+    )
 
 
 def checked(where: str, row: Any) -> dict[str, Any]:

@@ -27,15 +27,14 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     killed job leaves no half file and two writers of one output are harmless.
 
     Raises:
-        UserError: there is no room for the file.
+        UserError: there is no room for the file, or no file can be under that name.
     """
     path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file in it")
     temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED
-        )
+        descriptor, temporary = _begin(path)
         encoding = None if "b" in mode else "utf-8"
         with os.fdopen(descriptor, mode, encoding=encoding) as file:
             yield file
@@ -53,6 +52,20 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
                 "run again (nothing was left half-written)"
             ) from error
         raise
+
+
+def _begin(path: Path) -> tuple[int, str]:
+    """A new file beside `path`, open, and its name."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise
+        raise UserError(
+            f"{path} cannot be written: {os.strerror(error.errno).lower()} ({error.filename}); "
+            "name another file"
+        ) from error
 
 
 def _umask() -> int:

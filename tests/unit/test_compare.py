@@ -271,7 +271,7 @@ def test_conditions_must_agree_except_for_what_is_named():
     with pytest.raises(UserError) as error:
         comparable(first, second, ("A", "B"), ())
     assert "draft (d / e)" in str(error.value) and "engine (not said / vllm)" in str(error.value)
-    assert str(error.value).endswith("add --may-differ draft draft_length engine")
+    assert str(error.value).endswith("add --may-differ draft,draft_length,engine")
     with pytest.raises(UserError, match="--may-differ draft$"):
         comparable(first, second, ("A", "B"), ("draft_length", "engine"))
     with pytest.raises(
@@ -351,15 +351,17 @@ def test_an_engine_against_our_own_log_from_end_to_end(tmp_path, pair, call):
     assert float(row["low"]) < float(row["value"]) < float(row["high"]) and row["prompts"] == "24"
     with pytest.raises(UserError) as refused:
         call("compare.py", ours, theirs)
-    may = str(refused.value).partition("add --may-differ ")[2].split()
+    may = str(refused.value).partition("add --may-differ ")[2].split(",")
     assert may == ["engine", "lossless", "rule", "source"]
-    call("compare.py", ours, theirs, "--may-differ", *may, "--measure", "accepted_length",
+    call("compare.py", "--may-differ", ",".join(may[:2]), "--may-differ", ",".join(may[2:]), ours,
+         theirs, "--measure", "accepted_length",
          "--margin", "accepted_length=1.5", "--output", tmp_path / "c.json")  # fmt: skip
     told = json.loads((tmp_path / "c.json").read_text())
     expected = means(pair[1]).mean() - means(pair[0]).mean()
     assert told["rows"][1]["difference"] == pytest.approx(expected)
     assert told["differs"]["engine"] == [None, "vllm"] and len(told["prompts"]) == 24
-    said = call("compare.py", ours, theirs, "--may-differ", *may, "--output", tmp_path / "c.csv")
+    may = ",".join(may)
+    said = call("compare.py", ours, theirs, "--may-differ", may, "--output", tmp_path / "c.csv")
     assert "no acceptance_length: emitted tokens are not reported" in said
     frame = read_table(tmp_path / "c.csv")
     assert set(frame["pooling"]) == {"micro", "macro"} and "def1" in set(frame["metric"])
@@ -375,6 +377,9 @@ def test_an_engine_against_our_own_log_from_end_to_end(tmp_path, pair, call):
         (("--margin", "def1=0"), "--margin def1=0 must be above 0"),
         (("--margin", "def1=x"), "--margin def1=x must be a number"),
         (("--margin", "def1"), "--margin def1 must be NAME=VALUE"),
+        (("--margin", "def1=1", "--measure", "accepted_length"), "--margin def1 is of no measure"),
+        (("--effect", "def1=1", "--measure", "accepted_length"), "--effect def1 is of no measure"),
+        (("--seed", "-1"), "--seed is -1; it must be at least 0"),
         (("--effect", "def2=1"), "--effect def2 is no measure; nearest: def1"),
         (("--confidence", "1.5"), "--confidence is 1.5; it must be between 0 and 1"),
         (("--output", "x.txt"), "--output x.txt must end in .csv or .json"),

@@ -66,6 +66,13 @@ FAULTS = [
     ("jsonl", {"prompt_id": "a", "rounds": 2, "accepted_total": 1, "emitted_total": 4},
      r"emitted_total is 4; 2 rounds that accepted 1 drafts emit 1 to 3 tokens; nearest: 3"),
     ("jsonl", {"prompt_id": "a", "rounds": 1, "offered": [3]}, r"accepted is missing beside offered"),
+    ("jsonl", LINE | {"tokens": 1}, r"tokens is 1, but the rounds emitted 6 tokens.*nearest: 6"),
+    ("jsonl", LINE | {"offered": [3, 0], "accepted": [1, 0], "emitted": [2, 1],
+                      "rounds_without_drafts": "omitted"}, r"is omitted, but offered holds a 0"),
+    ("jsonl", {"prompt_id": "a", "rounds": 2**63 - 1},
+     r"rounds is 9223372036854775807; .*from 0 to 1099511627776; nearest: 1099511627776"),
+    ("jsonl", {"prompt_id": "a", "accepted": [4, 3], "count": [2**40, 1]}, r"adds up to .*more than"),
+    ("jsonl", {"prompt_id": "a", "accepted": [9], "count": [2**40]}, r"adds up to .*more than"),
     # vLLM.
     ("vllm", vllm(num_spec_steps=-2), r"speculative_decoding.num_spec_steps is -2; .*nearest: 0"),
     ("vllm", vllm(num_spec_steps=3), r"num_spec_steps is 3, but the rounds add up to 2"),
@@ -90,6 +97,7 @@ FAULTS = [
     ("aiperf", LINE, r"try --format jsonl"),
     ("vllm", {"id": "a", "choices": []}, r"holds no request with metrics.speculative_decoding; start"),
     ("sglang", {"meta_info": {"id": "a"}}, r"holds no request with meta_info.spec_verify_ct; launch"),
+    ("vllm", vllm(num_spec_tokens=0), r"num_spec_tokens is 0; .*nearest: 1"),
     ("vllm", {"prompt_id": "a", "choices": 1, "metrics": []}, r"holds no request with metrics.spec"),
 ]  # fmt: skip
 
@@ -109,6 +117,8 @@ def test_a_fault_names_file_line_and_field(tmp_path, format, line, message):
     [
         (b"", "is empty: it holds no JSON object"),
         (b"\n \n", "is empty"),
+        (b'{"prompt_id": "a", "accepted": [1], "accepted": [2]}', "key 'accepted' stands twice"),
+        (b'{"prompt_id": "a", "accepted": [1],}', "x.jsonl:1: not valid JSON"),
         (b"[]", "is empty|no request"),
         (b"PAR1....", "is Parquet; expected JSON"),
         (b"PK\x03\x04...", "is a zip archive"),

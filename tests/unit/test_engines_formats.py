@@ -88,7 +88,8 @@ def test_a_histogram_of_full_rounds_alone_says_what_each_round_offered(tmp_path)
     ):
         lines = [write(p, r, GAMMA) for p, r in drawn.items()]
         sums = imported(logs.jsonl(tmp_path / f"{name}.jsonl", lines), format, options)
-        lost = EMITTED | WHERE_OFFERED | (EVERY_ROUND if format == "vllm" else set())
+        # SGLang's total counts every step in full, whatever was drafted: it says nothing of one.
+        lost = EMITTED | WHERE_OFFERED | (EVERY_ROUND if format == "vllm" else BY_ROUND)
         assert_same(sums, drawn, GAMMA, lost)
 
 
@@ -144,7 +145,7 @@ def test_the_example_of_sglangs_openai_extension(tmp_path):
     (row,) = found.rows
     assert (row["rounds"], row["accepted_total"], row["offered_total"]) == (43, 63, 215)
     assert row["accepted"] == (0, 1, 2, 3, 5) and row["count"] == (11, 14, 11, 4, 3)
-    assert row["offered"] == (5,) * 5
+    assert row["offered"] is None
     # 106 tokens are not 63 + 43: the engine's own length is no acceptance length of rounds.
     assert row["tokens"] == 106 and row["emitted_total"] is None
 
@@ -184,11 +185,14 @@ def test_chunks_of_a_stream_are_passed_over_to_the_one_with_metrics(tmp_path):
         "choices": [{"delta": {}}],
         "metrics": None,
     }
-    text = "".join(f"data: {json.dumps(one)}\n\n" for one in (chunk, chunk, last))
+    lost = chunk | {"id": "b"}
+    chunks = (chunk, chunk, lost, lost, last)
+    text = "".join(f"data: {json.dumps(one)}\n\n" for one in chunks)
     (tmp_path / "x.txt").write_text(f"event: message\n{text}data: [DONE]\n")
     found = import_requests("vllm", [tmp_path / "x.txt"], Options())
     assert [row["rounds"] for row in found.rows] == [1]
-    assert found.left_out == {"without metrics.speculative_decoding": 2}
+    # The two of `b` are one request, of which no chunk has counts; nothing of `a` is lost.
+    assert found.left_out == {"without metrics.speculative_decoding": 1}
 
 
 def test_aiperf_leaves_out_warmups_and_failures_and_takes_conversations_as_prompts(tmp_path):
@@ -299,3 +303,28 @@ def test_two_engines_in_one_file_are_refused(tmp_path):
     lines = [logs.aiperf("a", [(3, 1, 2)], 3), logs.aiperf("b", [(3, 1, 2)], 3, engine="sglang")]
     with pytest.raises(UserError, match="x.jsonl:2: the engine is sglang, but vllm in .*jsonl:1"):
         import_requests("aiperf", [logs.jsonl(tmp_path / "x.jsonl", lines)], Options())
+
+
+def test_the_engines_own_length_counts_what_the_engine_counts_whatever_is_asserted(tmp_path):
+    rounds = [(3, 2, 3), (1, 1, 2), (0, 0, 1)]
+    lines = [logs.vllm("a", rounds, 3)]
+    stats = lines[0]["response"]["metrics"]["speculative_decoding"]
+    stats |= logs.vllm_stats([(k or 1, a, e) for k, a, e in rounds], 3)
+    stats |= {"per_step_drafted": [3, 1, 0], "num_draft_tokens": 4}
+    stats["num_spec_steps"] = 3
+    path = logs.jsonl(tmp_path / "x.jsonl", lines)
+    for options in (Options(), ASSERTED):
+        above, below = imported(path, "vllm", options).values[ENGINE_LENGTH, None]
+        assert (above[0], below[0]) == (6, 3), options
+    # Our own lines list rounds that no engine counts.
+    path = logs.jsonl(tmp_path / "y.jsonl", [logs.neutral("a", rounds, 3)])
+    above, below = imported(path, "jsonl").values[ENGINE_LENGTH, None]
+    assert (above[0], below[0]) == (5, 2)
+
+
+def test_a_request_without_speculation_is_left_out_and_stops_nothing(tmp_path):
+    idle = logs.vllm("b", [], 3, num_spec_tokens=0, acceptance_histogram=[0])
+    lines = [idle, logs.vllm("a", [(3, 1, 2)], 3)]
+    found = import_requests("vllm", [logs.jsonl(tmp_path / "x.jsonl", lines)], Options())
+    assert [row["prompt_id"] for row in found.rows] == ["a"]
+    assert found.left_out == {"num_spec_tokens is 0: nothing was drafted": 1}

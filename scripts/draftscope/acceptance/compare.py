@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from draftscope.acceptance.stated import few_differ, stated
 from draftscope.acceptance.sums import MEASURES, Sums
 from draftscope.errors import UserError
 from draftscope.statistics import (
+    Interval,
     bootstrap,
     bootstrap_columns,
     equivalence,
@@ -112,11 +114,24 @@ def _rows(
     gone = {"prompts": len(above_a), "unpaired": int((~held).sum())}
     options = {"confidence": 1 - plan.level, "rng": plan.seed}
     differences = paired_differences(above_b / below_b, above_a / below_a)
-    macro = bootstrap(differences, **options)
-    (micro,) = bootstrap_columns(
-        above_b[:, None], below_b[:, None], (above_a[:, None], below_a[:, None]), **options
-    )
     sign, ranks = sign_test(differences), wilcoxon(differences)
+    few = few_differ(sign.up + sign.down, sign.ties)
+    if few:
+        # Resamples that hold each of them as often as the log have next to no spread.
+        options["method"] = "student"
+    macro = stated(bootstrap(differences, **options))
+    (micro,) = map(
+        stated,
+        bootstrap_columns(
+            above_b[:, None], below_b[:, None], (above_a[:, None], below_a[:, None]), **options
+        ),
+    )
+    why = None
+    if few:
+        why = f"Student t: only {sign.up + sign.down} prompts differ"
+        if sign.p >= plan.level:
+            why += "; undecided, as the sign test does not agree"
+    agreed = not few or sign.p < plan.level
     seen = _mean(above_a / below_a), _mean(above_b / below_b)
     rows = [
         shared
@@ -128,9 +143,9 @@ def _rows(
         | _interval(micro)
         | gone
         | dict.fromkeys(("up", "down", "ties", "p_sign", "p_wilcoxon"))
-        | _verdict(micro, None, None)
+        | _verdict(micro, agreed, None, None)
         | dict.fromkeys(("smallest", "effect", "prompts_needed", "margin", "p_equivalence"))
-        | {"reason": micro.reason or "tests are of the macro difference"},
+        | {"reason": why or micro.reason or "tests are of the macro difference"},
         shared
         | {"pooling": "macro", "first": seen[0], "second": seen[1]}
         | _interval(macro)
@@ -140,20 +155,26 @@ def _rows(
     ]
     margin = (plan.margins or {}).get(metric)
     equal = None
-    if margin is not None:
+    if margin is not None and macro.low is not None:
         equal = equivalence(differences, margin, plan.level, rng=plan.seed)
-    rows[1] |= _verdict(macro, equal.p if equal else None, plan.level)
+    rows[1] |= _verdict(macro, agreed, equal.p if equal else None, plan.level)
     rows[1] |= _power(differences, macro.estimate, rows[1]["verdict"], metric, plan)
     rows[1] |= {"margin": margin, "p_equivalence": equal.p if equal else None}
-    rows[1] |= {"reason": macro.reason or sign.reason}
+    rows[1] |= {"reason": why or macro.reason or sign.reason}
     return rows
 
 
-def _verdict(found, p_equivalence: float | None, level: float | None) -> dict[str, str]:
-    """In words: which side is higher, whether they are equivalent, or that it is undecided."""
+def _verdict(
+    found: Interval, agreed: bool, p_equivalence: float | None, level: float | None
+) -> dict[str, str]:
+    """In words: which side is higher, whether they are equivalent, or that it is undecided.
+
+    Args:
+        agreed: the sign test finds a direction too, or need not be asked.
+    """
     if found.low is None:
         word = "undecided"
-    elif found.low > 0 or found.high < 0:
+    elif agreed and (found.low > 0 or found.high < 0):
         word = "B higher" if found.low > 0 else "B lower"
     elif found.degenerate:
         word = "equal"
@@ -173,7 +194,10 @@ def _power(
     if verdict == "undecided" and effect is not None and len(differences) > 1:
         spread = float(np.std(differences, ddof=1))
         # Normal approximation, to leave out what no search can settle.
-        if spread and abs(effect) / spread > 2.8 / MOST_PROMPTS**0.5:
+        if (
+            spread > 1e-12 * max(1.0, abs(effect))
+            and abs(effect) / spread > 2.8 / MOST_PROMPTS**0.5
+        ):
             needed = prompts_needed(differences, effect, plan.level, plan.power)
     return {
         "smallest": smallest_difference(differences, plan.level, plan.power),

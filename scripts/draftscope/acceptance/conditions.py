@@ -38,7 +38,7 @@ def comparable(
         parts = [f"{key} ({_text(differs[key][0])} / {_text(differs[key][1])})" for key in refused]
         raise UserError(
             f"{names[0]} and {names[1]} were measured under different conditions: "
-            f"{', '.join(parts)}; if that is what you compare, add --may-differ {' '.join(refused)}"
+            f"{', '.join(parts)}; if that is what you compare, add --may-differ {','.join(refused)}"
         )
     shared = records.require_same_condition(
         {names[0]: dict(first), f"{names[1]} (second)": dict(second)}, allowed

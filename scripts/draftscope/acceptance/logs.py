@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 
 from draftscope import records
 from draftscope.acceptance.sums import Sums, of_imported, of_rounds
+from draftscope.engines.requests import INCLUDED, OMITTED
 from draftscope.errors import UserError
+from draftscope.inputs import regular
 
 # Columns that tell the loops of a file apart; rounds of two loops are never pooled.
 LOOP = {
@@ -61,7 +63,7 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
         for name, value in group.items():
             part = part.filter(_equal(part[name], value))
         sums = of_rounds(part) if schema == "rounds" else of_imported(part)
-        yield Log(str(path), condition | group, sums)
+        yield Log(str(path), condition | group | {"rounds_without_drafts": _without(part)}, sums)
 
 
 def one_loop(path: str | Path, choose: Mapping[str, str], side: str) -> Log:
@@ -83,8 +85,7 @@ def one_loop(path: str | Path, choose: Mapping[str, str], side: str) -> Log:
 
 
 def _schema(path: str | Path) -> str:
-    if not Path(path).is_file():
-        raise UserError(f"{path} does not exist")
+    regular(path)
     try:
         written = (pq.read_schema(path).metadata or {}).get(b"schema_name", b"").decode()
     except (pa.ArrowInvalid, OSError):
@@ -96,6 +97,13 @@ def _schema(path: str | Path) -> str:
             f"{path} holds {written or 'no named schema'}; expected {' or '.join(LOOP)}"
         )
     return written
+
+
+def _without(table: pa.Table) -> str:
+    """Are rounds without a draft in the log? One that an engine counted is."""
+    if "without_drafts" not in table.column_names:
+        return INCLUDED
+    return OMITTED if pc.any(pc.equal(table["without_drafts"], OMITTED)).as_py() else INCLUDED
 
 
 def _chosen(

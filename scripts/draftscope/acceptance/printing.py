@@ -34,9 +34,11 @@ def measures(rows: Sequence[Mapping[str, Any]], positions: bool) -> str:
         ]
         for row in found
     ]
-    gone = [
-        f"{row['run']}: no {row['metric']}: {row['reason']}" for row in rows if row["value"] is None
-    ]
+    gone = dict.fromkeys(
+        f"{row['run']}: no {_metric(row)}: {row['reason']}"
+        for row in rows
+        if row["value"] is None and (positions or row["position"] in (None, ALL))
+    )
     return "\n".join([aligned(columns, lines), *gone])
 
 
@@ -128,4 +130,5 @@ def _metric(row: Mapping[str, Any]) -> str:
 def _interval(row: Mapping[str, Any], style: str = ".3f") -> str:
     if row["low"] is None or row["high"] is None:
         return row["reason"] or show(None)
-    return f"[{show(row['low'], style)}, {show(row['high'], style)}]"
+    constant = " constant" if row["reason"] == "constant" else ""
+    return f"[{show(row['low'], style)}, {show(row['high'], style)}]{constant}"

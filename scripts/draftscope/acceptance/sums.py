@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from draftscope.engines.requests import OMITTED
+from draftscope.engines.requests import INCLUDED, OMITTED
 from draftscope.exhibits.measures import BY_POSITION
 from draftscope.exhibits.measures import WHOLE as PUBLISHED
 from draftscope.metrics import terms
@@ -121,8 +121,10 @@ def of_imported(requests: pa.Table) -> Sums:
     } | {"rounds": rounds}
     for name, above, below in _of_totals(totals):
         values[name, None] = _pair(above, below, prompt, size)
-    if ENGINE_LENGTH in (name for name, _ in values) and {"offered", "every_round"} <= known:
-        some = columns["offered"] > 0
+    listed = pc.equal(_column(requests, "without_drafts"), INCLUDED).to_numpy(False)
+    if "accepted" in known and "offered" in known and listed.any():
+        # Rounds that engines would not have counted; what an engine counted itself stays.
+        some = (columns["offered"] > 0) | ~np.repeat(listed, lengths)
         values[ENGINE_LENGTH, None] = _pair(
             (columns["accepted"] + 1) * some * count, some * count, inside, size
         )

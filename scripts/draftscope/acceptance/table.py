@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from draftscope.acceptance.logs import Log
+from draftscope.acceptance.stated import stated
 from draftscope.acceptance.sums import MEASURES, WHOLE, Sums
 from draftscope.exhibits.captioned import METHODS, Table
 from draftscope.exhibits.measures import DEFINITIONS, DEFINITIONS_BY_POSITION
@@ -62,7 +64,10 @@ def intervals(sums: Sums, **options: Any):
     macro = bootstrap_columns(own, 1.0 * held, **options)
     for key, pooled, mean in zip(keys, micro, macro, strict=True):
         for pooling, found in (("micro", pooled), ("macro", mean)):
-            yield key, pooling, _possible(key[0], found)
+            found = stated(_possible(key[0], found))
+            if key[1] and not found.n:
+                found = replace(found, reason="no round offered that position")
+            yield key, pooling, found
 
 
 def _possible(metric: str, found: Interval) -> Interval:

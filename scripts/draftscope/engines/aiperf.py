@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from draftscope.engines import vllm
 from draftscope.engines.fields import Object
 from draftscope.engines.options import Options
-from draftscope.engines.requests import INCLUDED, OMITTED, Request, Rounds
+from draftscope.engines.requests import COUNTED, OMITTED, Request, Rounds
 
 FIELD = "spec_decode_acceptance"
 ENABLE = (
@@ -30,7 +30,14 @@ TOTALS = {
 
 def recognizes(line: Object) -> bool:
     """The line is a record of AIPerf, with acceptance or without."""
-    return line.object("metadata") is not None and line.object("metrics") is not None
+    metadata = line.object("metadata")
+    # Responses of other servers may have a field of either name.
+    names = ("conversation_id", "x_request_id", "benchmark_phase", "session_num")
+    return (
+        metadata is not None
+        and line.object("metrics") is not None
+        and any(metadata.has(name) for name in names)
+    )
 
 
 def requests(line: Object, options: Options) -> Iterator[Request]:
@@ -47,7 +54,8 @@ def requests(line: Object, options: Options) -> Iterator[Request]:
         names = {name: f"{key}.value" for name, key in TOTALS.items()}
         rounds = Rounds(metrics, names, draft_length=options.draft_length, **values)
     # Only what is known of an engine is said of it: others may leave rounds out as vLLM does.
-    reported = INCLUDED if engine(line) == "sglang" else OMITTED
+    reported = COUNTED if engine(line) == "sglang" else OMITTED
+    rounds.exact_offers = engine(line) == vllm.ENGINE
     rounds.without_drafts = options.without_drafts(reported)
     if rounds.tokens is None and metrics is not None:
         length = metrics.object("output_sequence_length")
@@ -69,7 +77,8 @@ def skipped(line: Object) -> str | None:
         return f"of the phase {phase}"
     if metadata.values.get("was_cancelled") or line.has("error"):
         return "failed or cancelled"
-    return None
+    stats = line.object("spec_decode_acceptance")
+    return vllm.IDLE if stats is not None and vllm.idle(stats) else None
 
 
 def engine(line: Object) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftscope import jsonlines
-from draftscope.engines.fields import Object
+from draftscope.engines.fields import MOST, Object
 from draftscope.engines.options import Options
 from draftscope.engines.requests import OMITTED, Request, Rounds
 from draftscope.errors import UserError
@@ -99,6 +99,8 @@ def read(path: Path) -> Totals:
                 f"{path}:{number}: {PREFIX}{found[1]} is {found[3]}; a counter is a whole number, "
                 "at least 0"
             )
+        if count > MOST:
+            raise UserError(f"{path}:{number}: {PREFIX}{found[1]} is {found[3]}, more than {MOST}")
         totals[labels.get("model_name", "the server")][name] += count
     if not totals:
         raise UserError(

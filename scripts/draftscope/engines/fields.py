@@ -9,8 +9,9 @@ from typing import Any
 
 from draftscope.errors import UserError
 
-# Counts are stored in 64 bits, tokens of a round in 16.
-MOST, MOST_OF_A_ROUND = 2**63 - 1, 2**15 - 1
+# Tokens of a round are stored in 16 bits, counts in 64: far fewer, so that no sum over the requests
+# of a file leaves them and every count is exact as a float.
+MOST, MOST_OF_A_ROUND = 2**40, 2**15 - 1
 
 
 class Object:
@@ -99,9 +100,11 @@ class Object:
 
     def bucket(self, key: str, bucket: str) -> int:
         """A key of an object that counts by a number of tokens."""
-        if not (bucket.isascii() and bucket.isdigit()) or int(bucket) > MOST_OF_A_ROUND:
+        digits = bucket.isascii() and bucket.isdigit() and len(bucket) <= 20
+        if not digits or int(bucket) > MOST_OF_A_ROUND:
             raise self.fault(
-                key, f"has the key {bucket!r}; keys are numbers of tokens, 0 to {MOST_OF_A_ROUND}"
+                key,
+                f"has the key {_short(bucket)}; keys are numbers of tokens, 0 to {MOST_OF_A_ROUND}",
             )
         return int(bucket)
 
@@ -119,7 +122,8 @@ class Object:
             value = int(value)  # 43.0 is how some writers spell 43
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        bounds = f"from {least} to {most}" if most < MOST else f"at least {least}"
+        huge = isinstance(value, int | float) and value > most
+        bounds = f"from {least} to {most}" if most < MOST or huge else f"at least {least}"
         raise self.fault(
             key,
             f"is {_short(value)}; it must be a whole number, {bounds}{_nearest(value, least, most)}",

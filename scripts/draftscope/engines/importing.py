@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.engines import aiperf, counters, lines, neutral, sglang, vllm
+from draftscope.engines.bodies import body_of
 from draftscope.engines.fields import Object
 from draftscope.engines.options import Options
 from draftscope.engines.requests import Request
 from draftscope.errors import UserError
+from draftscope.inputs import regular
 
 log = logging.getLogger(__name__)
 
 BY_REQUEST = {"vllm": vllm, "sglang": sglang, "aiperf": aiperf, "jsonl": neutral}
+SKIPPED = {"vllm": vllm.skipped, "aiperf": aiperf.skipped}
 COUNTERS = "vllm-counters"
 FORMATS = (*BY_REQUEST, COUNTERS)
 
@@ -49,13 +52,18 @@ def import_requests(
         UserError: a file that is empty, damaged or of another format; a field that cannot be; a
             request that stands twice; no request with speculative counts at all.
     """
+    files = [regular(path) for path in paths]
+    resolved = Counter(path.resolve() for path in files)
+    if twice := [str(path) for path in files if resolved[path.resolve()] > 1]:
+        raise UserError(f"{twice[-1]} is given twice; each request counts once")
     if format == COUNTERS:
-        found = [
-            request
-            for path in paths
-            for request in counters.requests(_file(path), since and _file(since), options)
-        ]
-        return Imported(_numbered(found), "vllm", {})
+        if len(files) > 1:
+            raise UserError(
+                f"counters add up since the server's start, so that {files[1]} already counts what "
+                f"an earlier scrape counts; give one file, and the earlier one as --since"
+            )
+        since = since and regular(since)
+        return Imported(_numbered(counters.requests(files[0], since, options)), "vllm", {})
     if since is not None:
         raise UserError(f"--since belongs to --format {COUNTERS}")
     left_out: Counter[str] = Counter()
@@ -85,6 +93,8 @@ def _requests(
     engines: dict[str, str],
 ) -> Iterator[Request]:
     module = BY_REQUEST[format]
+    told: set[str] = set()  # engines' ids of requests with counts
+    silent: dict[str, str] = {}  # id -> reason
     for path in paths:
         for number, line in enumerate(lines.objects(path)):
             if not number:
@@ -93,9 +103,19 @@ def _requests(
             yield from found
             if format == "aiperf" and (engine := aiperf.engine(line)) is not None:
                 engines.setdefault(engine, line.where)
-            if not found:
-                reason = aiperf.skipped(line) if format == "aiperf" else None
-                left_out[reason or f"without {module.FIELD}"] += 1
+            name = body_of(line).values.get("id")
+            if found:
+                told.add(name if isinstance(name, str) else "")
+                continue
+            refuse_other_format(format, line)
+            reason = SKIPPED[format](line) if format in SKIPPED else None
+            reason = reason or f"without {module.FIELD}"
+            if isinstance(name, str) and name:
+                silent.setdefault(name, reason)
+            else:
+                left_out[reason] += 1
+    # The chunks of a stream are one request, and only one of them has its counts.
+    left_out.update(reason for name, reason in silent.items() if name not in told)
 
 
 def refuse_other_format(format: str, line: Object) -> None:
@@ -115,11 +135,12 @@ def _numbered(requests: Iterable[Request]) -> list[dict[str, Any]]:
     rows = []
     for request in requests:
         if request.request is not None:
-            first = own.setdefault(request.request, request.where)
-            if first != request.where:
+            if request.request in own:
                 raise UserError(
-                    f"{request.where}: request {request.request} also stands in {first}"
+                    f"{request.where}: request {request.request} also stands in "
+                    f"{own[request.request]}"
                 )
+            own[request.request] = request.where
         sample = request.sample
         if sample is None:
             sample = next_sample[request.prompt_id]
@@ -133,13 +154,6 @@ def _numbered(requests: Iterable[Request]) -> list[dict[str, Any]]:
         seen[key] = request.where
         rows.append(request.row(sample))
     return rows
-
-
-def _file(path: str | Path) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path} does not exist")
-    return path
 
 
 def _several(paths: Sequence[str | Path]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from draftscope import jsonlines
 from draftscope.engines.fields import Object
 from draftscope.errors import UserError
+from draftscope.inputs import regular
 
 log = logging.getLogger(__name__)
 
@@ -29,16 +29,20 @@ def objects(path: str | Path) -> Iterator[Object]:
     Raises:
         UserError: no such file, empty, of another kind, or a line that is no JSON object.
     """
-    for found in values(path):
+    for found in values(path, drop_torn=True):
         if isinstance(found, UserError):
             raise found
         yield found
 
 
-def values(path: str | Path) -> Iterator[Object | UserError]:
-    """As `objects`, but what is wrong with a line is handed over instead of raised."""
+def values(path: str | Path, drop_torn: bool = False) -> Iterator[Object | UserError]:
+    """As `objects`, but what is wrong with a line is handed over instead of raised.
+
+    Args:
+        drop_torn: a last line that a killed writer left behind is logged, and no fault.
+    """
     first = True
-    for number, line in jsonlines.lines(_file(path)):
+    for number, line in jsonlines.lines(regular(path)):
         content = _content(line)
         if not content:
             continue
@@ -53,7 +57,7 @@ def values(path: str | Path) -> Iterator[Object | UserError]:
                 if value is not None:
                     yield from _objects(str(path), value)
                     return
-            if not line.endswith(b"\n"):
+            if drop_torn and jsonlines.is_torn(line, error):
                 log.warning("%s: dropped a torn last line", where)
                 continue
             yield UserError(f"{where}: {jsonlines.said(error)}; expected one JSON object a line")
@@ -63,13 +67,6 @@ def values(path: str | Path) -> Iterator[Object | UserError]:
         first = False
     if first:
         yield UserError(f"{path} is empty: it holds no JSON object")
-
-
-def _file(path: str | Path) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path} is a folder" if path.is_dir() else f"{path} does not exist")
-    return path
 
 
 def _content(line: bytes) -> bytes:
@@ -96,7 +93,7 @@ def _whole(path: str | Path) -> Any:
     """The file as one JSON value that stands over several lines, None where it is none."""
     text = b"".join(line for _, line in jsonlines.lines(path))
     try:
-        return json.loads(text.decode("utf-8"))
+        return jsonlines.parse(text)
     except (ValueError, RecursionError):
         return None
 

@@ -46,6 +46,13 @@ def requests(line: Object, options: Options) -> Iterator[Request]:
         value = line.values.get(key)
         if value not in (None, *choices):
             raise line.fault(key, f"is {value!r}; it must be {' or '.join(choices)}")
+    if line.values.get("rounds_without_drafts") == OMITTED and 0 in (
+        line.integers("offered") or ()
+    ):
+        raise line.fault(
+            "rounds_without_drafts",
+            f"is {OMITTED}, but offered holds a 0; leave such rounds out or say {INCLUDED}",
+        )
     draft_length = line.integer("draft_length", 1, MOST_OF_A_ROUND)
     lists = {key: line.integers(key) for key in LISTS}
     count = line.integers("count", most=MOST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.engines.fields import Object
-from draftscope.engines.requests import INCLUDED
+from draftscope.engines.requests import COUNTED, OMITTED
 
 
 @dataclass(frozen=True)
@@ -34,4 +34,4 @@ class Options:
 
     def without_drafts(self, reported: str) -> str:
         """Are rounds without a draft in the file? As the format has it, or as the caller knows."""
-        return INCLUDED if self.every_round_drafts else reported
+        return COUNTED if self.every_round_drafts and reported == OMITTED else reported

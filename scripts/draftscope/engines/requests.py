@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from draftscope import schemas
-from draftscope.engines.fields import Object
+from draftscope.engines.fields import MOST, Object
 
 SHORTS, COUNTS = pa.list_(pa.int16()), pa.list_(pa.int64())
-INCLUDED, OMITTED = "included", "omitted"
+# Rounds that offer no draft: listed though engines do not count them, left out, or counted by the
+# engine like any other (or there are none, as the caller knows).
+INCLUDED, OMITTED, COUNTED = "included", "omitted", "counted"
 column = schemas.field
 
 
@@ -26,7 +28,9 @@ schemas.register(
         *schemas.KEYS,
         optional("request", pa.string(), "the engine's own id of the request"),
         optional("draft_length", pa.int16(), "most drafts that a round can offer", "tokens"),
-        column("without_drafts", pa.string(), "rounds that offer no draft: included, or omitted"),
+        column(
+            "without_drafts", pa.string(), "rounds that offer no draft: included, omitted, counted"
+        ),
         column("rounds", pa.int64(), "rounds that the engine counted", "rounds"),
         optional("accepted_total", pa.int64(), "accepted drafts of all rounds", "tokens"),
         optional("offered_total", pa.int64(), "offered drafts of all rounds", "tokens"),
@@ -79,7 +83,8 @@ class Request:
 class Rounds:
     """What an object says of its rounds, under the names that the format gives it.
 
-    `names` maps our names to the format's fields, for messages; the rest are those of `Request`.
+    `names` maps our names to the format's fields, for messages. `exact_offers`: the total of offered
+    drafts counts what each round offered, not every round in full. The rest are those of `Request`.
     """
 
     source: Object
@@ -97,6 +102,7 @@ class Rounds:
     count: Sequence[int] | None = None
     tokens: int | None = None
     stop: str | None = None
+    exact_offers: bool = True
 
     def take_histogram(self, counts: Mapping[int, int] | None) -> None:
         """Rounds by how many drafts they accepted: no order, and no offers by round."""
@@ -135,7 +141,7 @@ class Rounds:
         self._check_totals(rounds)
         offered = self.offered
         full = self.draft_length is not None and self.offered_total == self.draft_length * rounds
-        if offered is None and self.accepted is not None and full:
+        if offered is None and self.accepted is not None and full and self.exact_offers:
             # No round offers more than the draft length: so many drafts are offered only if all do.
             offered = (self.draft_length,) * len(self.accepted)
         return Request(
@@ -212,6 +218,10 @@ class Rounds:
     def _agreed(self, name: str, found: int | None) -> int | None:
         """A total that is said and one that follows from the rounds are the same."""
         said = getattr(self, name)
+        if found is not None and found > MOST:
+            raise self.source.fault(
+                self._name(name), f"adds up to {found} by the rounds, more than {MOST}"
+            )
         if said is not None and found is not None and said != found:
             raise self.source.fault(
                 self._name(name), f"is {said}, but the rounds add up to {found}; nearest: {found}"
@@ -235,6 +245,12 @@ class Rounds:
                     f"is {emitted}; {rounds} rounds that accepted {accepted} drafts emit {low} to "
                     f"{high} tokens; nearest: {min(max(emitted, low), high)}",
                 )
+        if emitted is not None and self.tokens is not None and emitted > self.tokens:
+            raise self.source.fault(
+                self._name("tokens"),
+                f"is {self.tokens}, but the rounds emitted {emitted} tokens, which are among them; "
+                f"nearest: {emitted}",
+            )
         if self.draft_length is None:
             return
         most = self.draft_length * rounds

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from draftscope.engines.bodies import body_of, counted_tokens, named
 from draftscope.engines.fields import Object
 from draftscope.engines.options import Options
-from draftscope.engines.requests import INCLUDED, Request, Rounds
+from draftscope.engines.requests import COUNTED, Request, Rounds
 
 FIELD = "meta_info.spec_verify_ct"
 ENABLE = (
@@ -48,11 +48,12 @@ def requests(line: Object, options: Options) -> Iterator[Request]:
                 "offered_total": offered,
             },
             draft_length=options.draft_length,
-            without_drafts=options.without_drafts(INCLUDED),
+            without_drafts=options.without_drafts(COUNTED),
             rounds=stats.integer("spec_verify_ct"),
             accepted_total=stats.integer(accepted),
             offered_total=stats.integer(offered),
             tokens=tokens,
+            exact_offers=False,
         )
         counts = stats.histogram(histogram)
         # An empty histogram beside verify steps is how a server says that it keeps none.

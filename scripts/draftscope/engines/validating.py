@@ -10,6 +10,7 @@ from draftscope.engines import lines, neutral
 from draftscope.engines.importing import refuse_other_format
 from draftscope.engines.options import Options
 from draftscope.errors import UserError
+from draftscope.inputs import regular
 
 
 @dataclass
@@ -28,6 +29,9 @@ def validate(paths: Sequence[str | Path]) -> Found:
         UserError: a file that cannot be read at all, or is of another format.
     """
     found, seen = Found(), {}
+    files = [regular(path).resolve() for path in paths]
+    if len(set(files)) < len(files):
+        raise UserError("a file is given twice; each request counts once")
     for path in paths:
         for number, line in enumerate(lines.values(path)):
             try:

@@ -26,6 +26,7 @@ NAMES = {
     "offered_total": "num_draft_tokens",
 }
 DETAILED = NAMES | {"accepted": "per_step_accepted", "offered": "per_step_drafted"}
+IDLE = "num_spec_tokens is 0: nothing was drafted"
 JOINT = "acceptance_histogram_by_draft_length"
 
 
@@ -38,11 +39,24 @@ def requests(line: Object, options: Options) -> Iterator[Request]:
     """The requests of one line: none where it carries no metrics."""
     body = body_of(line)
     for place, stats in enumerate(_stats(body)):
+        if idle(stats):
+            continue
         prompt_id, own = named(line, body, options)
         rounds = rounds_of(stats, options)
         rounds.without_drafts = options.without_drafts(OMITTED)
         rounds.tokens = counted_tokens(body)
         yield rounds.request(prompt_id, None, own if own is None or not place else f"{own}#{place}")
+
+
+def skipped(line: Object) -> str | None:
+    """Why a line with metrics is no measurement."""
+    found = _stats(body_of(line))
+    return IDLE if found and all(map(idle, found)) else None
+
+
+def idle(stats: Object) -> bool:
+    """The request was served without speculation."""
+    return stats.integer("num_spec_tokens") == 0 and not stats.integer("num_spec_steps")
 
 
 def rounds_of(stats: Object, options: Options) -> Rounds:

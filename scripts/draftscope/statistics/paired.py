@@ -129,7 +129,7 @@ def prompts_needed(
 
     values = np.asarray(differences, dtype=float)
     values = values[~np.isnan(values)]
-    if len(values) < 2 or np.ptp(values) == 0 or effect == 0:
+    if _no_spread(values) or effect == 0:
         return None
     size = abs(effect) / values.std(ddof=1)
     search = TTestPower()
@@ -159,7 +159,7 @@ def smallest_difference(
 
     values = np.asarray(differences, dtype=float)
     values = values[~np.isnan(values)]
-    if len(values) < 2 or np.ptp(values) == 0:
+    if _no_spread(values):
         return None
     search, low, high = TTestPower(), 0.0, 1.0
     while search.power(high, nobs=len(values), alpha=level) < power:
@@ -171,3 +171,8 @@ def smallest_difference(
         else:
             high = middle
     return float(high * values.std(ddof=1))
+
+
+def _no_spread(values: np.ndarray) -> bool:
+    """Fewer than two values, or all alike but for rounding."""
+    return len(values) < 2 or np.ptp(values) <= 1e-12 * max(1.0, np.abs(values).max())
