@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from tiny_project import Project
@@ -25,11 +27,21 @@ class Slurm:
 
     folder: Path
 
-    def do(self, action: str) -> None:
-        answer = subprocess.run(
-            [str(STARTER), action, str(self.folder)], capture_output=True, text=True, check=False
-        )
+    def start(self) -> str | None:
+        """Why there can be no Slurm on this machine; None, and it runs."""
+        answer = self._ask("start")
+        if answer.returncode == 3:
+            return answer.stderr.strip()
         assert answer.returncode == 0, answer.stdout + answer.stderr
+        return None
+
+    def do(self, action: str) -> None:
+        answer = self._ask(action)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+
+    def _ask(self, action: str) -> subprocess.CompletedProcess:
+        command = [str(STARTER), action, str(self.folder)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def jobs(self, *states: str) -> dict[str, str]:
         """Jobs in one of these states: id -> the rule and wildcards that Snakemake noted."""
@@ -44,6 +56,11 @@ class Slurm:
         """What a job asked for."""
         return ask("squeue", "--noheader", "--states=all", "--format=%m", f"--jobs={job}").strip()
 
+    def age(self, job: str) -> float:
+        """Seconds since a job that runs was started."""
+        started = re.search(r"StartTime=(\S+)", self.describe(job))[1]
+        return (datetime.now() - datetime.fromisoformat(started)).total_seconds()
+
     def held(self, project: Project, count: int) -> dict[str, str]:
         """The running jobs, once `count` of them have come as far as to be held up."""
         until(lambda: len(list(project.folder.glob("hold.*"))) >= count)
@@ -55,7 +72,7 @@ def ask(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def until(condition: Callable[[], object], seconds: float = 90):
+def until(condition: Callable[[], object], seconds: float = 240):
     """What the condition gives, once that is true."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -16,30 +16,31 @@ from tiny_project import EXPERIMENT, Project, new_project
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    if os.geteuid() != 0:
-        pytest.skip("starting a Slurm of our own needs root")
-    if shutil.which("slurmctld") is None and shutil.which("apt-get") is None:
-        pytest.skip("Slurm is not installed, and without apt-get it will not be")
     cluster = Slurm(tmp_path_factory.mktemp("slurm"))
-    os.environ["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
-    try:
-        cluster.do("start")
-        yield cluster
-    finally:
-        cluster.do("stop")
-        del os.environ["SLURM_CONF"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(cluster.folder / "slurm.conf"))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "often"))
+        try:
+            if unfit := cluster.start():
+                pytest.skip(unfit)
+            yield cluster
+        finally:
+            cluster.do("stop")
 
 
 @pytest.fixture(scope="session")
 def local(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The tiny experiment, finished without a cluster; do not change it.
+    """The tiny experiment of one pair, finished without a cluster; do not change it.
 
     Generation asks for a GPU and waits as long as there is a file `hold`, leaving `hold.{process}`
     beside it, so that tests can choose their moment.
     """
     project = new_project(tmp_path_factory.mktemp("a project") / "draft scope")
     blocks = {name: EXPERIMENT.get(name, {}) | {"gpus": 1} for name in ("generation", "scoring")}
-    project.configure("config.yaml", EXPERIMENT | blocks | {"modes": ["warm"]})
+    one = {"configurations": [{"pair": "copy", "label": "same"}]}
+    small = {"pairs": ["copy"], "modes": ["warm"], "shard_size": 8}
+    small["position"] = EXPERIMENT["position"] | one
+    project.configure("config.yaml", EXPERIMENT | blocks | small)
     project.edit(
         "scripts/generate.py",
         "    from draftscope import runtime\n",

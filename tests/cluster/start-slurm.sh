@@ -8,7 +8,8 @@
 #
 # Needs root and apt. Everything lies in FOLDER, but for one link: /etc/slurm/slurm.conf, because the
 # jobs that Snakemake submits drop SLURM_CONF from their environment. Only processes named by a pid
-# file of FOLDER, or started by them, are ended. Memory and GPUs are counted, not fenced.
+# file of FOLDER, or started by them, are ended. Memory and GPUs are counted, not fenced. Exit status
+# 3: this machine is not one for it, and here is why.
 set -euo pipefail
 
 action=${1:?start, stop, node-down or node-up}
@@ -22,6 +23,11 @@ export SLURM_CONF=$config
 fail() {
     echo "error: $1" >&2
     exit 1
+}
+
+unfit() {
+    echo "$1" >&2
+    exit 3
 }
 
 running() { # NAME: true if the daemon of this folder is alive
@@ -40,7 +46,7 @@ await() { # SECONDS COMMAND...: until it succeeds
 
 install_packages() {
     type slurmctld slurmd munged >/dev/null 2>&1 && return
-    command -v apt-get >/dev/null || fail "Slurm is not installed and there is no apt-get"
+    command -v apt-get >/dev/null || unfit "Slurm is not installed and there is no apt-get"
     # A policy that refuses keeps the packages from starting daemons of their own.
     local policy=/usr/sbin/policy-rc.d ours=
     if [ ! -e $policy ]; then
@@ -49,10 +55,12 @@ install_packages() {
         chmod +x $policy
     fi
     local status=0
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-        --no-install-recommends slurm-wlm munge; } >"$folder/log/apt.log" 2>&1 || status=$?
+    local patience=(-o Acquire::Retries=1 -o Acquire::http::Timeout=10)
+    { apt-get update -qq "${patience[@]}" -o APT::Update::Error-Mode=any &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${patience[@]}" \
+            --no-install-recommends slurm-wlm munge; } >"$folder/log/apt.log" 2>&1 || status=$?
     [ -z "$ours" ] || rm -f $policy
-    [ $status = 0 ] || fail "apt-get could not install slurm-wlm; see $folder/log/apt.log"
+    [ $status = 0 ] || unfit "apt-get could not install slurm-wlm: $(tail -n 1 "$folder/log/apt.log")"
 }
 
 free_port() {
@@ -119,12 +127,12 @@ node_is_up() {
 }
 
 start() {
-    [ "$(id -u)" = 0 ] || fail "starting Slurm needs root"
+    [ "$(id -u)" = 0 ] || unfit "starting a Slurm of our own needs root"
     mkdir -p "$folder"/{run,log,state,spool}
     chmod 755 "$folder" "$folder/run" "$folder/log"
     install_packages
     if [ -e $system_config ] && [ "$(readlink $system_config)" != "$config" ]; then
-        fail "$system_config exists: this machine has a Slurm already"
+        unfit "$system_config exists: this machine has a Slurm already"
     fi
     # The link of a folder that is gone is replaced.
     ln -sfn "$config" $system_config
@@ -183,9 +191,6 @@ stop() {
 }
 
 node_up() {
-    # A boot takes its time; a node that is back within BatchStartTimeout and 10 s of a job's start
-    # counts as one that has yet to start the job, and it is not missed for minutes.
-    sleep 12
     slurmd
     await 30 node_is_up
 }

@@ -34,12 +34,12 @@ def test_a_run_survives_scancel_and_gives_the_tables_of_a_local_run(slurm, proje
     shutil.rmtree(project.folder / "results")
     shutil.rmtree(project.folder / ".snakemake")
     process = submit(*PROFILE)
-    held = slurm.held(project, 2)
-    cancelled = min(held, key=int)
+    held = slurm.held(project, 1)
+    (cancelled,) = held
     assert re.search(r"gres[:/]gpu[:=]1\b", slurm.describe(cancelled))
     subprocess.run(["scancel", cancelled], check=True)
     release(project)
-    printed = finish(project, process, 300)
+    printed = finish(project, process, 600)
     assert f"SLURM-job '{cancelled}' failed, SLURM status is: 'CANCELLED'" in printed
     done = slurm.jobs("COMPLETED").items()
     (again,) = (job for job, what in done if what == held[cancelled])
@@ -52,7 +52,7 @@ def test_jobs_that_outlive_a_killed_run_and_the_same_jobs_again_do_no_harm(
     slurm, project, local, submit
 ):
     first = submit(*PROFILE, "trajectories")
-    old = slurm.held(project, 2)
+    old = slurm.held(project, 1)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     answer = subprocess.run(
@@ -67,10 +67,10 @@ def test_jobs_that_outlive_a_killed_run_and_the_same_jobs_again_do_no_harm(
     assert answer.stderr.count("\n") == 1
     project.run("--unlock")
     second = submit(*PROFILE, "trajectories")
-    both = slurm.held(project, 4)
-    assert len(both) == 4 and sorted(both.values()) == sorted([*old.values(), *old.values()])
+    both = slurm.held(project, 2)
+    assert len(both) == 2 and set(both.values()) == set(old.values())
     release(project)
-    finish(project, second, 200)
+    finish(project, second, 600)
     until(lambda: not slurm.jobs("RUNNING", "COMPLETING"))
     assert trajectories(project) == trajectories(local)
 
@@ -78,13 +78,15 @@ def test_jobs_that_outlive_a_killed_run_and_the_same_jobs_again_do_no_harm(
 def test_a_node_that_disappears_costs_time_only(slurm, project, local, submit):
     process = submit(*PROFILE, ONE_SHARD)
     (job,) = slurm.held(project, 1)
+    # A node that is back within BatchStartTimeout and 10 s of a job's start counts as one that has
+    # yet to start the job, and is not missed for minutes.
+    until(lambda: slurm.age(job) > 13)
     slurm.do("node-down")
     slurm.do("node-up")
     release(project)
-    finish(project, process, 200)
+    finish(project, process, 600)
     assert "Restarts=1" in slurm.describe(job)
-    assert trajectories(project).items() <= trajectories(local).items()
-    assert len(trajectories(project)) == 1
+    assert trajectories(project) == trajectories(local)
 
 
 def test_case_65_a_job_that_ends_well_without_its_output_is_made_again(
@@ -107,5 +109,4 @@ def test_case_65_a_job_that_ends_well_without_its_output_is_made_again(
     printed = project.run(*PROFILE, ONE_SHARD)
     assert len(slurm.jobs("COMPLETED").keys() - before) == 2
     assert "MissingOutputException" in printed and Path(ONE_SHARD).name in printed
-    assert trajectories(project).items() <= trajectories(local).items()
-    assert len(trajectories(project)) == 1
+    assert trajectories(project) == trajectories(local)
