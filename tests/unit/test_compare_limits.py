@@ -70,7 +70,7 @@ def test_few_prompts_that_agree_show_nothing(prompts):
         assert row["difference"] == 1
         if prompts < 8:
             assert row["low"] is None and row["verdict"] == "undecided"
-            assert row["p_equivalence"] is None and row["reason"].startswith("constant: ")
+            assert row["p_equivalence"] is None and row["reason"].startswith("constant over ")
         else:
             assert row["low"] == row["high"] == 1 and row["verdict"].startswith("B higher")
     shown = printing.comparison(found.rows)
@@ -78,7 +78,7 @@ def test_few_prompts_that_agree_show_nothing(prompts):
     log = Log("x", {}, constant([1] * prompts))
     shown = printing.measures(measure([("x", log)], confidence=0.95), False)
     assert ("[1.000, 1.000] constant" in shown) == (prompts == 8)
-    assert ("constant: 2 prompts" in shown) == (prompts == 2)
+    assert ("constant over 2 prompts" in shown) == (prompts == 2)
 
 
 @pytest.mark.parametrize(("differing", "verdict"), [(1, "undecided"), (3, "undecided"),

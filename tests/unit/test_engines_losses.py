@@ -54,8 +54,11 @@ def test_nothing_is_counted_twice(tmp_path):
 
 
 def test_a_line_of_another_format_further_down_is_named(tmp_path):
-    with pytest.raises(UserError, match="x.jsonl:2 is not of format vllm; try --format sglang"):
-        read(logs.jsonl(tmp_path / "x.jsonl", [VLLM, SGLANG]), "vllm")
+    for format, line in (("vllm", VLLM), ("jsonl", LINE)):
+        path = logs.jsonl(tmp_path / "x.jsonl", [line, SGLANG])
+        with pytest.raises(UserError, match=f"jsonl:2 is not of format {format}; try --format sgl"):
+            read(path, format)
+    assert "try --format sglang" in validate([path]).faults[0]
 
 
 def test_a_folder_and_a_pipe_are_no_input(tmp_path):

@@ -94,8 +94,8 @@ def notes(plan: Plan, differs: Collection[str] = ()) -> list[str]:
     return [
         *([by_length] if "draft_length" in differs else []),
         (
-            f"Intervals: {100 * (1 - plan.level):g}%, bootstrap-t over prompts (Student t below "
-            f"{FEWEST}). Tests are of the macro difference; each p-value is that of a single test, "
+            f"Intervals: {100 * (1 - plan.level):g}%, bootstrap-t over prompts; Student t below "
+            f"{FEWEST}, or where fewer differ (a direction among ties then needs the sign test too). Tests are of the macro difference; each p-value is that of a single test, "
             "so name the measure before you look."
         ),
         (

@@ -15,7 +15,7 @@ def stated(found: Interval) -> Interval:
     """
     if not found.degenerate or found.n >= FEWEST:
         return found
-    reason = f"constant: {found.n} prompts, of which fewer than {FEWEST} show no spread"
+    reason = f"constant over {found.n} prompts; an interval takes {FEWEST}"
     return replace(found, low=None, high=None, degenerate=False, reason=reason)
 
 

@@ -65,8 +65,9 @@ def intervals(sums: Sums, **options: Any):
     for key, pooled, mean in zip(keys, micro, macro, strict=True):
         for pooling, found in (("micro", pooled), ("macro", mean)):
             found = stated(_possible(key[0], found))
-            if key[1] and not found.n:
-                found = replace(found, reason="no round offered that position")
+            if not found.n:
+                reason = "no round offered that position" if key[1] else "no round counts for it"
+                found = replace(found, reason=reason)
             yield key, pooling, found
 
 

@@ -59,8 +59,8 @@ def import_requests(
     if format == COUNTERS:
         if len(files) > 1:
             raise UserError(
-                f"counters add up since the server's start, so that {files[1]} already counts what "
-                f"an earlier scrape counts; give one file, and the earlier one as --since"
+                f"{files[0]} and {files[1]}: counters count from the server's start, so that a later "
+                "scrape holds an earlier one; give one file, and the earlier one as --since"
             )
         since = since and regular(since)
         return Imported(_numbered(counters.requests(files[0], since, options)), "vllm", {})
@@ -96,9 +96,8 @@ def _requests(
     told: set[str] = set()  # engines' ids of requests with counts
     silent: dict[str, str] = {}  # id -> reason
     for path in paths:
-        for number, line in enumerate(lines.objects(path)):
-            if not number:
-                refuse_other_format(format, line)
+        for line in lines.objects(path):
+            refuse_other_format(format, line)
             found = list(module.requests(line, options))
             yield from found
             if format == "aiperf" and (engine := aiperf.engine(line)) is not None:
@@ -107,7 +106,6 @@ def _requests(
             if found:
                 told.add(name if isinstance(name, str) else "")
                 continue
-            refuse_other_format(format, line)
             reason = SKIPPED[format](line) if format in SKIPPED else None
             reason = reason or f"without {module.FIELD}"
             if isinstance(name, str) and name:
@@ -119,7 +117,7 @@ def _requests(
 
 
 def refuse_other_format(format: str, line: Object) -> None:
-    """Stop where a file is clearly of another format than said."""
+    """Stop where a line is clearly of another format than said."""
     if BY_REQUEST[format].recognizes(line):
         return
     for other, module in BY_REQUEST.items():

@@ -33,12 +33,11 @@ def validate(paths: Sequence[str | Path]) -> Found:
     if len(set(files)) < len(files):
         raise UserError("a file is given twice; each request counts once")
     for path in paths:
-        for number, line in enumerate(lines.values(path)):
+        for line in lines.values(path):
             try:
                 if isinstance(line, UserError):
                     raise line
-                if not number:
-                    refuse_other_format("jsonl", line)
+                refuse_other_format("jsonl", line)
                 (request,) = neutral.requests(line, Options())
                 key = (request.prompt_id, request.sample)
                 if key in seen:
