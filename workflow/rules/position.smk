@@ -3,22 +3,6 @@
 #   figure{1,2,5}.{svg,pdf}; our value of each published cell, for the scorecard.
 # Why: does acceptance decay along a long text? Not in the published study.
 
-POSITION = EXPERIMENT.settings.position
-POSITION_FILES = ("paired", "pooled", "curves", "quintiles", "halves")
-CONFIGURATIONS = [
-    {
-        "label": configuration.label,
-        "pair": configuration.pair,
-        "draft": EXPERIMENT.pairs[configuration.pair]["draft"],
-        "domain": POSITION.domain,
-        "mode": mode,
-        "temperature": EXPERIMENT.modes[mode]["temperature"],
-        "score_shards": len(score_shards(configuration.pair, POSITION.domain, mode)),
-    }
-    for configuration in POSITION.configurations
-    for mode in EXPERIMENT.modes
-]
-
 
 # Seconds of drawing: not worth a place in a cluster's queue.
 localrules:
@@ -93,16 +77,6 @@ rule position_exhibits:
         "python scripts/position_exhibits.py --paired {input.paired:q} --pooled {input.pooled:q}"
         " --curves {input.curves:q} --quintiles {input.quintiles:q} --halves {input.halves:q}"
         " --folder {params.folder:q} 2> {log:q}"
-
-
-def sweep_condition():
-    """What is different of the sweep over temperatures, in the keys of the published condition."""
-    sweep = EXPERIMENT.sweep
-    if "temperatures" not in EXPERIMENT.settings.studies:
-        return {}
-    label = {row.pair: row.label for row in POSITION.configurations}.get(sweep.pair)
-    sizes = ("prompts", "max_new_tokens")
-    return {"label": label} | {key: getattr(sweep.use, key) for key in sizes}
 
 
 rule position_measurements:

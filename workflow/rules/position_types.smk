@@ -5,66 +5,9 @@
 # Why: which tokens a draft misses, and whether acceptance falls along a text once texts are compared
 #   with themselves.
 
-from snakemake.exceptions import WorkflowError
-
-TYPE_STATISTICS = {
-    name: RESULTS / "statistics/position" / f"{name}.parquet"
-    for name in ("types", "mismatches", "survival", "model")
-}
-TYPE_TABLES = (
-    "table_types",
-    "table_mismatches",
-    "table_trend",
-    "table_effects",
-    "table_survival",
-)
-TYPE_FIGURES = ("figure3", "figure4", "figure7", "figure_trend")
-
 
 localrules:
     position_type_exhibits,
-
-
-def position_type_exhibits():
-    """Tables and figures about token types and the trend within texts."""
-    return [
-        RESULTS / "exhibits/position" / f"{stem}.{kind}"
-        for stems, types in (
-            (TYPE_TABLES, ("csv", "md", "tex")),
-            (TYPE_FIGURES, ("svg", "pdf")),
-        )
-        for stem in stems
-        for kind in types
-    ]
-
-
-def position_study_exhibits():
-    """Exhibits of the position study that its own texts give."""
-    return [*position_exhibits(), *position_type_exhibits()]
-
-
-def temperatures_targets(wildcards):
-    """What the target of the sweep asks for; says why where this experiment cannot have it."""
-    if EXPERIMENT.sweep.problem is not None:
-        raise WorkflowError(EXPERIMENT.sweep.problem)
-    return temperature_exhibits()
-
-
-def position_sweep():
-    """Exhibits of the sweep over temperatures, where the experiment has one."""
-    return temperature_exhibits() if EXPERIMENT.sweep.problem is None else []
-
-
-def of_target(folder, row):
-    """A file of a configuration's texts, one a target, domain and mode."""
-    target = EXPERIMENT.pairs[row["pair"]]["target"]
-    return RESULTS / folder / target / row["domain"] / f"{row['mode']}.parquet"
-
-
-def texts_of(row):
-    return trajectory_shards(
-        EXPERIMENT.pairs[row["pair"]]["target"], row["domain"], row["mode"]
-    )
 
 
 rule position_tokens:

@@ -19,19 +19,6 @@ localrules:
     temperature_exhibits,
 
 
-def temperature_exhibits():
-    """Tables and figures of the sweep over temperatures."""
-    return [
-        RESULTS / "exhibits/temperatures" / f"{stem}.{kind}"
-        for stem, types in (
-            ("table3", ("csv", "md", "tex")),
-            ("table_slopes", ("csv", "md", "tex")),
-            ("figure_temperatures", ("svg", "pdf")),
-        )
-        for kind in types
-    ]
-
-
 rule score_temperatures:
     input:
         trajectories=RESULTS
