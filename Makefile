@@ -50,7 +50,7 @@ demo: environment  ## run the laptop experiment and say where the report is
 doctor: environment  ## what would stop an experiment, before its first job (EXPERIMENT=FILE)
 	"$(BIN)/python" scripts/doctor.py --configfile $(EXPERIMENT)
 
-lossless: environment  ## the lossless study: live decoding, timed (40 minutes on two idle cores)
+lossless: environment  ## the lossless study: live decoding, timed (45 minutes on two idle cores)
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- lossless
 
