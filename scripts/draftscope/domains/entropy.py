@@ -26,9 +26,9 @@ from draftscope.domains.measures import (
 from draftscope.domains.observations import Log
 from draftscope.domains.schemas import ALL, CORRECTED, OUTCOMES, PUBLISHED
 from draftscope.statistics.bins import value_bins
-from draftscope.statistics.dependence import rhos_by_prompt, spearman_without_each
-from draftscope.statistics.functions import bootstrap_left_out, jackknife
-from draftscope.statistics.intervals import bootstrap_columns
+from draftscope.statistics.dependence import rhos_by_prompt, spearman_influences
+from draftscope.statistics.functions import jackknife
+from draftscope.statistics.intervals import bootstrap, bootstrap_columns
 from draftscope.statistics.sign import sign_test
 
 Row = dict[str, Any]
@@ -93,12 +93,12 @@ def _pooled(log: Log, domain: str, whose: str, settings: Settings) -> Row:
     one = None if domain == ALL else domain
     found = as_published.correlation(log, one, entropy)
     nodes, prompts = as_published.of_domain(log, one), log.prompts_of(one)
-    place = np.searchsorted(prompts, log.prompt[nodes])
-    without = spearman_without_each(entropy[nodes], log.alpha[nodes], place, len(prompts))
-    value = np.array([np.nan if found.rho is None else found.rho])
-    options = settings.options("pooled", domain, whose)
-    (interval,) = bootstrap_left_out(value, without[:, None], **options)
-    interval = interval.within(-1.0, 1.0)
+    values = np.zeros(0)
+    if found.rho is not None:
+        place = np.searchsorted(prompts, log.prompt[nodes])
+        one_each = spearman_influences(entropy[nodes], log.alpha[nodes], place, len(prompts))
+        values = found.rho + len(prompts) * one_each
+    interval = bootstrap(values, **settings.options("pooled", domain, whose)).within(-1.0, 1.0)
     return {
         "domain": domain,
         "measure": "pooled",

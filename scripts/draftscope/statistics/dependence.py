@@ -136,31 +136,42 @@ def rhos_by_prompt(
     return np.where(defined, np.clip(xy / product, -1.0, 1.0), np.nan)
 
 
-def spearman_without_each(x: np.ndarray, y: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
-    """Rho over all pairs but those of one unit, for each unit; NaN where it is undefined, [units].
+def spearman_influences(x: np.ndarray, y: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
+    """What each unit adds to rho, to first order, [units]; zero in sum.
+
+    Rho is a correlation of distribution functions that the data themselves give, so a pair acts
+    through its own ranks and through everybody else's (its influence function, as for any
+    functional of a distribution; Hampel 1974, J. Am. Stat. Assoc. 69).
 
     Args:
-        x, y: shape [n], without NaN.
+        x, y: shape [n], neither constant, without NaN.
         unit: number of the unit of each pair, from 0 to units - 1, [n].
     """
-    # Ranks by counting: sorted once, not again for each unit.
+    n = len(x)
     codes = [np.unique(values, return_inverse=True)[1] for values in (x, y)]
-    out = np.full(units, np.nan)
-    for left_out in range(units):
-        kept = unit != left_out
-        if not kept.any():
-            continue
-        a, b = (_centered_ranks(code[kept]) for code in codes)
-        product = np.sqrt((a @ a) * (b @ b))
-        if product > 0:
-            out[left_out] = (a @ b) / product
-    return out
+    a, b = (_centered_ranks(code) / n for code in codes)
+    both, own = (a @ b) / n, [(a @ a) / n, (b @ b) / n]
+    rho = both / np.sqrt(own[0] * own[1])
+    joint = a * b + _above(codes[0], b) + _above(codes[1], a) - 3 * both
+    spreads = [
+        values**2 + 2 * _above(code, values) - 3 * variance
+        for code, values, variance in zip(codes, (a, b), own, strict=True)
+    ]
+    influence = joint / np.sqrt(own[0] * own[1])
+    influence -= rho / 2 * (spreads[0] / own[0] + spreads[1] / own[1])
+    return np.bincount(unit, influence, units) / n
 
 
 def _centered_ranks(code: np.ndarray) -> np.ndarray:
     """Mean ranks of integer codes, less their mean."""
     counts = np.bincount(code)
     return (np.cumsum(counts) - (counts - 1) / 2)[code] - (len(code) + 1) / 2
+
+
+def _above(code: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Mean weight of what lies above each value, its equals counting half."""
+    totals = np.bincount(code, weight) / len(code)
+    return (totals.sum() - np.cumsum(totals) + totals / 2)[code]
 
 
 def _pairs(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:

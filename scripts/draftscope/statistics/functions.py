@@ -44,13 +44,8 @@ def bootstrap_function(totals: np.ndarray, function: Function, **options: Any) -
         totals, function: as in `leave_one_out`.
         options: passed to `bootstrap_columns` (method, confidence, resamples, rng).
     """
+    units = len(totals)
     value, without = leave_one_out(totals, function)
-    return bootstrap_left_out(value, without, **options)
-
-
-def bootstrap_left_out(value: np.ndarray, without: np.ndarray, **options: Any) -> list[Interval]:
-    """As `bootstrap_function`, from values [columns] and those without each unit [units, columns]."""
-    units = len(without)
     influence = (units - 1) * (value - without)
     influence -= influence.mean(0) if units else 0.0
     defined = np.isfinite(value) & np.isfinite(influence).all(0)
