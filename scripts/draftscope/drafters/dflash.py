@@ -1,0 +1,220 @@
+"""The network of DFlash: a block of draft tokens in one pass, from the target's hidden states.
+
+Chen, Liang and Liu 2026 (arXiv:2602.06036). The hidden states of several layers of the target are
+fused into one context vector a position, and every draft layer takes keys and values from these
+vectors as well as from the block. The block is the embedding of the last committed token, the
+anchor, and of mask tokens; its slots see each other in both directions. Embedding and output head
+are the target's and stay with it.
+
+Two choices where the paper's model has none to make: the mask token is a vector that is learnt, as
+a target need not have an unused token; queries and keys are normalised only where the layers of
+the target do so, so that draft layers can start as copies of them.
+
+n is a number of context positions, m of slots, both of one text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+KeysValues = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a drafter; `of_target` takes what it shares with its target.
+
+    `feature_layers` are the decoder layers of the target, from 0, whose output is read.
+    """
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    feed_forward: int
+    block_size: int
+    feature_layers: tuple[int, ...]
+    rope_theta: float
+    norm_eps: float
+    normalised_heads: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"feature_layers": list(self.feature_layers)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Shape:
+        return cls(**values | {"feature_layers": tuple(values["feature_layers"])})
+
+
+def spread_layers(target_layers: int, count: int) -> tuple[int, ...]:
+    """`count` layers of the target, evenly from its second to its third from last.
+
+    round(1 + i (L - 4) / (count - 1)) for layers from 0; of one alone the middle, L // 2. Targets
+    with fewer layers than that leaves give each of them once.
+
+    Source: code of DFlash, `build_target_layer_ids`.
+    """
+    if count == 1:
+        return (target_layers // 2,)
+    first, last = min(1, target_layers - 1), max(target_layers - 3, 0)
+    if last < first:
+        first, last = 0, target_layers - 1
+    step = (last - first) / (count - 1)
+    return tuple(sorted({round(first + i * step) for i in range(count)}))
+
+
+class Norm(nn.Module):
+    """Root mean square norm over the last axis."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class Layer(nn.Module):
+    """A decoder layer whose queries come from the slots, its keys and values from context and slots."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        width, inner = shape.width, shape.heads * shape.head_size
+        shared = shape.kv_heads * shape.head_size
+        self.input_norm = Norm(width, shape.norm_eps)
+        self.q = nn.Linear(width, inner, bias=False)
+        self.k = nn.Linear(width, shared, bias=False)
+        self.v = nn.Linear(width, shared, bias=False)
+        self.o = nn.Linear(inner, width, bias=False)
+        if shape.normalised_heads:
+            self.q_norm = Norm(shape.head_size, shape.norm_eps)
+            self.k_norm = Norm(shape.head_size, shape.norm_eps)
+        self.output_norm = Norm(width, shape.norm_eps)
+        self.gate = nn.Linear(width, shape.feed_forward, bias=False)
+        self.up = nn.Linear(width, shape.feed_forward, bias=False)
+        self.down = nn.Linear(shape.feed_forward, width, bias=False)
+
+    def keys_values(self, states: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Keys, rotated, and values, each [kv_heads, positions, head_size]."""
+        k, v = self._heads(self.k(states)), self._heads(self.v(states))
+        if self.shape.normalised_heads:
+            k = self.k_norm(k)
+        return rotate(k, rotation), v
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        past: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+    ) -> Tensor:
+        """x [m, width] under `mask` [m, n + m], True where a slot sees; None: it sees all."""
+        normed = self.input_norm(x)
+        k, v = self.keys_values(normed, rotation)
+        q = self._heads(self.q(normed))
+        if self.shape.normalised_heads:
+            q = self.q_norm(q)
+        k, v = torch.cat((past[0], k), 1), torch.cat((past[1], v), 1)
+        seen = functional.scaled_dot_product_attention(
+            rotate(q, rotation)[None], k[None], v[None], mask, enable_gqa=True
+        )[0]
+        x = x + self.o(seen.transpose(0, 1).flatten(1))
+        normed = self.output_norm(x)
+        return x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.shape.head_size)).transpose(0, 1)
+
+
+class DFlash(nn.Module):
+    """The drafter without the embedding and the head, which belong to its target."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        features = len(shape.feature_layers) * shape.width
+        self.mask_embedding = nn.Parameter(torch.zeros(shape.width))
+        self.fusion = nn.Linear(features, shape.width, bias=False)
+        self.context_norm = Norm(shape.width, shape.norm_eps)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.width, shape.norm_eps)
+
+    def fuse(self, features: Tensor) -> Tensor:
+        """Context [n, width] of the target's hidden states [n, layers read * width], in order."""
+        return self.context_norm(self.fusion(features))
+
+    def keys_values(self, context: Tensor, positions: Tensor) -> KeysValues:
+        """Of every draft layer, what the slots see of the context; see `Layer.keys_values`.
+
+        Args:
+            context: [n, width].
+            positions: [n], of the tokens whose hidden states these are.
+        """
+        rotation = rotations(self.shape, positions)
+        return [layer.keys_values(context, rotation) for layer in self.layers]
+
+    def block_inputs(self, anchors: Tensor) -> Tensor:
+        """Slots [a * block_size, width] of a blocks, from their anchors' embeddings [a, width]."""
+        masks = self.mask_embedding.expand(len(anchors), self.shape.block_size - 1, -1)
+        return torch.cat((anchors[:, None], masks.to(anchors.dtype)), 1).flatten(0, 1)
+
+    def forward(
+        self, slots: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None = None
+    ) -> Tensor:
+        """States [m, width] that the target's head reads; that of an anchor predicts nothing.
+
+        Args:
+            slots: [m, width] input embeddings, blocks one after the other.
+            positions: [m] in the text.
+            past: of the context, from `keys_values`.
+            mask: bool [m, n + m], True where a slot (row) sees a context position or slot;
+                None: all see all, which is right for one block after its own context.
+        """
+        rotation = rotations(self.shape, positions)
+        x = slots
+        for layer, own in zip(self.layers, past, strict=True):
+            x = layer(x, rotation, own, mask)
+        return self.norm(x)
+
+
+def rotations(shape: Shape, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [positions, head_size] of rotary embeddings, in float32."""
+    half = torch.arange(0, shape.head_size, 2, device=positions.device, dtype=torch.float32)
+    angles = positions.float()[:, None] * shape.rope_theta ** (-half / shape.head_size)
+    angles = torch.cat((angles, angles), -1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """x [heads, positions, head_size] turned by its positions, halves as in Llama and Qwen."""
+    cos, sin = (part.to(x.dtype) for part in rotation)
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def block_mask(anchors: Sequence[int] | Tensor, context: int, block_size: int) -> Tensor:
+    """Which positions and slots each slot sees when blocks of one text are drafted together.
+
+    A block sees the context strictly before its anchor, and its own slots.
+
+    Args:
+        anchors: position in the text of each block's anchor, [a].
+        context: positions 0..context - 1 have context vectors.
+
+    Returns:
+        bool [a * block_size, context + a * block_size].
+    """
+    anchors = torch.as_tensor(anchors)
+    before = torch.arange(context, device=anchors.device)[None] < anchors[:, None]
+    own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+    own = own.repeat_interleave(block_size, 0).repeat_interleave(block_size, 1)
+    return torch.cat((before.repeat_interleave(block_size, 0), own), 1)
