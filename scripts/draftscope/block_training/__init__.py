@@ -1,0 +1,1 @@
+"""Training of drafters that propose a whole block in one pass."""
