@@ -82,6 +82,15 @@ def logits_of(loaded: LoadedModel, hidden: Tensor) -> Tensor:
     return logits
 
 
+def bare_head(model: Any) -> Any | None:
+    """The output layer, when the logits are its output and nothing else."""
+    config = model.config.get_text_config()
+    scaled = ("logit_scale", "logits_scaling", "final_logit_softcapping")
+    if any(getattr(config, name, None) is not None for name in scaled):
+        return None
+    return model.get_output_embeddings()
+
+
 def check_halves(loaded: LoadedModel) -> bool:
     """Compare the two halves with the whole model on a short probe.
 

@@ -51,6 +51,7 @@ class _Layer:
         )
         self.activation = mlp.act_fn
         self.keys = self.values = torch.empty(0)
+        self.keeps_output, self.output = False, None  # for who reads the states between layers
 
 
 class LeanDecoder:
@@ -141,6 +142,8 @@ class LeanDecoder:
             x = self._normalized(states, layer.mlp_norm)
             x = layer.activation(F.linear(x, *layer.gate)) * F.linear(x, *layer.up)
             states = states + F.linear(x, *layer.down)
+            if layer.keeps_output:
+                layer.output = states
         self.length = end
         return states
 

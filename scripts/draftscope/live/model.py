@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from draftscope.errors import UserError
 from draftscope.live.cache import BLOCK, rollback_cache
 from draftscope.live.lean import lean_decoder
 from draftscope.live.probe import DAMAGED, probe, tolerance
-from draftscope.logits import logits_of
+from draftscope.logits import bare_head, logits_of
 
 if TYPE_CHECKING:
     from draftscope.models import LoadedModel
@@ -65,7 +65,7 @@ class CachedModel:
         self.length = 0
         self._cache = rollback_cache(model, loaded.name)
         self._loaded, self._body = loaded, model.base_model
-        self._head = _plain_head(model)
+        self._head = bare_head(model)
         self._masked = loaded.attention in _MASKED_ATTENTION
         self._dtype = model.get_input_embeddings().weight.dtype
         self._positions = torch.zeros(1, 0, dtype=torch.long, device=self.device)
@@ -94,18 +94,18 @@ class CachedModel:
 
     def _read(self, token_ids: Tensor, mask: Tensor | None, positions: Tensor, keep: int) -> Tensor:
         """token_ids [n] under an additive mask [1, 1, n, length + n] at positions [1, n]."""
-        hidden = self._body(
-            input_ids=token_ids[None],
-            attention_mask=mask,
-            position_ids=positions,
-            cache=self._cache,
-            use_cache=True,
-        ).last_hidden_state[0]
+        hidden = self._run_body(
+            input_ids=token_ids[None], attention_mask=mask, position_ids=positions
+        )
         count = token_ids.shape[0]
         self.length += count
         if keep < count:
             hidden = hidden[count - keep :]
         return self._head(hidden) if self._head is not None else logits_of(self._loaded, hidden)
+
+    def _run_body(self, **inputs: Tensor | None) -> Tensor:
+        """The final states [n, width] of what is read."""
+        return self._body(cache=self._cache, use_cache=True, **inputs).last_hidden_state[0]
 
     def crop(self, length: int) -> None:
         if length != self.length:
@@ -137,15 +137,6 @@ class CachedModel:
             mask[:, room - count :].masked_fill_(later, torch.finfo(self._dtype).min)
             mask = self._masks[count] = mask[None, None]
         return mask[..., mask.shape[-1] - end :]
-
-
-def _plain_head(model: Any) -> Any | None:
-    """The output layer, when the logits are its output and nothing else."""
-    config = model.config.get_text_config()
-    scaled = ("logit_scale", "logits_scaling", "final_logit_softcapping")
-    if any(getattr(config, name, None) is not None for name in scaled):
-        return None
-    return model.get_output_embeddings()
 
 
 def open_decoder(loaded: LoadedModel) -> Decoder:
