@@ -38,11 +38,22 @@ class TrainingDomain(Strict):
     )
 
 
-class Train(Strict):
+class TrainingTexts(Strict):
     domains: list[TrainingDomain] = Field(min_length=1)
     temperature: Annotated[Number, Field(ge=0)] = Field(
-        description="that the target's texts are sampled at; the loss is at temperature 1"
+        description="that the target's texts are sampled at; a loss is at temperature 1"
     )
+
+    @model_validator(mode="after")
+    def _each_domain_once(self) -> TrainingTexts:
+        names = [domain.name for domain in self.domains]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"train.domains names {twice!r} twice")
+        return self
+
+
+class Train(TrainingTexts):
     held_out: Annotated[Number, Field(gt=0, lt=1)] = Field(
         description="share of each domain's training prompts that only early stopping looks at"
     )
@@ -60,10 +71,6 @@ class Train(Strict):
 
     @model_validator(mode="after")
     def _can_be_done(self) -> Train:
-        names = [domain.name for domain in self.domains]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"train.domains names {twice!r} twice")
         for domain in self.domains:
             if domain.prompts < 2:
                 raise ValueError(

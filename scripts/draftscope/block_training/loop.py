@@ -1,0 +1,199 @@
+"""Train a block drafter: random anchors in the target's texts, one loss over each block's slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftscope.block_training.anchors import draw_anchors, every_anchor
+from draftscope.block_training.target import Reading, TargetSide
+from draftscope.block_training.vocabulary import places
+from draftscope.drafters.dflash import DFlash, block_mask
+from draftscope.losses import LOSSES, block_loss
+from draftscope.training.examples import Example
+from draftscope.training.loss import blocks as slices
+from draftscope.training.run import Plan, Run
+
+# Blocks of one text whose states are held at one time without gradients.
+BLOCKS_AT_ONCE = 128
+
+
+class Blocks(NamedTuple):
+    """Blocks of one text: their anchors [a], and what stands at their slots 1..K, each [a, K].
+
+    `ids` are the target's own tokens, `valid` is False beyond the end of the text, `at` are places
+    among the generated tokens.
+    """
+
+    anchors: Tensor
+    ids: Tensor
+    valid: Tensor
+    at: Tensor
+
+
+def blocks_of(text: Example, anchors: np.ndarray, block_size: int) -> Blocks:
+    """The blocks of a text at these anchors, on the CPU."""
+    ids = torch.tensor([*text.prompt, *text.emitted], dtype=torch.long)
+    where = torch.as_tensor(anchors, dtype=torch.long)
+    position = where[:, None] + torch.arange(1, block_size)
+    valid = position < len(ids)
+    position = position.clamp(max=len(ids) - 1)
+    return Blocks(where, ids[position], valid, position - len(text.prompt))
+
+
+def held_out_rounds(matches: np.ndarray) -> tuple[int, int]:
+    """Tokens and rounds of a text drafted greedily.
+
+    Args:
+        matches: bool [n, K], the slots of the block before each generated token that equal the
+            text; False beyond its end.
+    """
+    accepted = matches.cumprod(1).sum(1)
+    start = rounds = 0
+    while start < len(matches):
+        start += int(accepted[start]) + 1
+        rounds += 1
+    return len(matches), rounds
+
+
+class BlockTrainer(Run):
+    """One training of a DFlash drafter.
+
+    Args:
+        net: in float32; all its parameters are trained.
+        target: the readings of the target.
+        loss: name, smoothing and decay of the loss; see `draftscope.losses.block_loss`.
+        anchors: blocks of a text and step.
+        decay: weight decay of AdamW.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        net: DFlash,
+        target: TargetSide,
+        texts: Sequence[Example],
+        held_out: Sequence[Example],
+        loss: dict[str, Any],
+        anchors: int,
+        plan: Plan,
+        narrow: torch.dtype | None = None,
+        decay: float = 0.0,
+    ) -> None:
+        trained = {n: value for n, value in net.named_parameters() if value.requires_grad}
+        visits = [len(text.emitted) for text in texts]
+        super().__init__(name, trained, visits, plan, net.mask_embedding.device, narrow, decay)
+        self.net, self.target, self.options = net, target, dict(loss)
+        self.texts, self.held_out, self.anchors = list(texts), list(held_out), anchors
+        self.needs_p = LOSSES[self.options["name"]].needs_p
+        width = target.target.head_size
+        self.place = torch.as_tensor(places(target.head.ids.cpu().numpy(), width))
+
+    # ---- What a step does ----------------------------------------------------------------------
+
+    def loss(self, places: list[int]) -> float:
+        total = 0.0
+        for place in places:
+            text = self.texts[place]
+            anchors = draw_anchors(text, self.anchors, self.state["step"], self.plan.seed)
+            found = blocks_of(text, anchors, self.net.shape.block_size)
+            reading = self.target.read(text)
+            with self.autocast():
+                states = self.states(text, reading, found)
+            total += self.descend(reading, found, states, len(places))
+        return total
+
+    def states(self, text: Example, reading: Reading, found: Blocks) -> Tensor:
+        """States [a, K, width] of the slots 1..K, with their graph."""
+        net, size = self.net, self.net.shape.block_size
+        context = net.fuse(reading.features.to(self.device).float())
+        past = net.keys_values(context, torch.arange(len(context), device=self.device))
+        slots = net.block_inputs(self.anchor_embeddings(text, found))
+        return self.through(slots, past, found, len(context)).view(-1, size, net.shape.width)[:, 1:]
+
+    def through(self, slots: Tensor, past: Any, found: Blocks, context: int) -> Tensor:
+        """The net over slots of these blocks; [a * block_size, width]."""
+        size = self.net.shape.block_size
+        anchors = found.anchors.to(self.device)
+        positions = (anchors[:, None] + torch.arange(size, device=self.device)).flatten()
+        return self.net(slots, positions, past, block_mask(anchors, context, size))
+
+    def anchor_embeddings(self, text: Example, found: Blocks) -> Tensor:
+        """Embeddings [a, width] of the anchors."""
+        ids = torch.tensor([*text.prompt, *text.emitted], dtype=torch.long)[found.anchors]
+        return self.target.embed(ids).to(self.device).float()
+
+    def descend(self, reading: Reading, found: Blocks, states: Tensor, texts: int) -> float:
+        """Add the gradient of the loss over these blocks / texts; its value.
+
+        The head runs over some blocks at a time and its gradient is handed on once.
+        """
+        leaf = states.detach().requires_grad_()
+        ids = self.place[found.ids].to(self.device)
+        valid = found.valid.to(self.device)
+        width, total, norm = len(self.target.head.ids), 0.0, 0.0
+        for part in slices(len(leaf), width * leaf.shape[1]):
+            log_p = None
+            if self.needs_p:
+                at = found.at[part].to(reading.states.device)
+                log_p = self.target.log_p(reading.states[at], reading.log_z[at]).to(self.device)
+            with self.autocast():
+                logits = self.target.head(leaf[part])
+            value, counted = block_loss(
+                logits=logits.float(), ids=ids[part], valid=valid[part], log_p=log_p, **self.options
+            )
+            value.backward()
+            total, norm = total + float(value.detach()), norm + float(counted)
+        share = 1 / (max(norm, 1e-12) * texts)
+        states.backward(leaf.grad * share)
+        return total * share
+
+    # ---- What a look measures ------------------------------------------------------------------
+
+    def look(self) -> tuple[dict[str, float], float, str]:
+        tokens = rounds = 0
+        value = norm = 0.0
+        for text in self.held_out:
+            matches, part, counted = self.measure(text)
+            count, needed = held_out_rounds(matches)
+            tokens, rounds = tokens + count, rounds + needed
+            value, norm = value + part, norm + counted
+        loss, tau = value / max(norm, 1e-12), tokens / rounds
+        words = f"held-out loss {loss:.4f}, acceptance length {tau:.3f}"
+        return {"held_out_loss": loss, "held_out_tau": tau}, -tau, words
+
+    @torch.no_grad()
+    def measure(self, text: Example) -> tuple[np.ndarray, float, float]:
+        """Matches bool [n, K] of the blocks at every position of a text, and their loss."""
+        reading, every = self.target.read(text), every_anchor(text)
+        matches, value, norm = [], 0.0, 0.0
+        for start in range(0, len(every), BLOCKS_AT_ONCE):
+            anchors = every[start : start + BLOCKS_AT_ONCE]
+            found = blocks_of(text, anchors, self.net.shape.block_size)
+            with self.autocast():
+                states = self.states(text, reading, found)
+            for part in slices(len(states), len(self.target.head.ids) * states.shape[1]):
+                same, lost, counted = self._compare(reading, found, states, part)
+                matches.append(same)
+                value, norm = value + lost, norm + counted
+        return np.concatenate(matches), value, norm
+
+    def _compare(
+        self, reading: Reading, found: Blocks, states: Tensor, part: slice
+    ) -> tuple[np.ndarray, float, float]:
+        with self.autocast():
+            logits = self.target.head(states[part]).float()
+        ids, valid = self.place[found.ids[part]].to(self.device), found.valid[part].to(self.device)
+        log_p = None
+        if self.needs_p:
+            at = found.at[part].to(reading.states.device)
+            log_p = self.target.log_p(reading.states[at], reading.log_z[at]).to(self.device)
+        value, counted = block_loss(
+            logits=logits, ids=ids, valid=valid, log_p=log_p, **self.options
+        )
+        same = (logits.argmax(-1) == ids) & valid
+        return same.cpu().numpy(), float(value), float(counted)

@@ -1,0 +1,123 @@
+"""How the weights of a DFlash drafter begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from draftscope.drafters.dflash import DFlash, Layer, Shape, spread_layers
+from draftscope.errors import UserError
+
+if TYPE_CHECKING:
+    from draftscope.models import LoadedModel
+
+# Of a layer: its own name and that of the target's decoder layers (Llama, Qwen, Mistral, ...).
+_NAMES = {
+    "input_norm": "input_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "q_norm": "self_attn.q_norm",
+    "k_norm": "self_attn.k_norm",
+    "output_norm": "post_attention_layernorm",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}
+SPREAD = 0.02  # of random weights, as the models of this family begin
+
+
+def shape_for(
+    target: LoadedModel, layers: int, block_size: int, feature_layers: list[int] | None
+) -> Shape:
+    """Sizes of a drafter of this target.
+
+    Raises:
+        UserError: a feature layer that the target lacks, or sizes that its configuration does not
+            give.
+    """
+    config = target.model.config.get_text_config()
+    depth = config.num_hidden_layers
+    features = spread_layers(depth, max(layers, 1)) if feature_layers is None else feature_layers
+    wrong = next((i for i in features if not 0 <= i < depth), None)
+    if wrong is not None:
+        raise UserError(f"feature layer {wrong}: target {target.name} has layers 0 to {depth - 1}")
+    try:
+        heads = config.num_attention_heads
+        rope = getattr(config, "rope_parameters", None) or {}
+        return Shape(
+            width=config.hidden_size,
+            layers=layers,
+            heads=heads,
+            kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+            head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
+            feed_forward=config.intermediate_size,
+            block_size=block_size,
+            feature_layers=tuple(features),
+            rope_theta=float(rope.get("rope_theta", 10_000.0)),
+            norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
+            normalised_heads=_has_head_norms(target.model),
+        )
+    except AttributeError as error:
+        raise UserError(
+            f"target {target.name} ({type(target.model).__name__}) does not say its {error.name}; "
+            "a DFlash drafter takes its sizes from there"
+        ) from None
+
+
+def _has_head_norms(model: Any) -> bool:
+    layers = getattr(model.base_model, "layers", ())
+    return bool(len(layers)) and hasattr(getattr(layers[0], "self_attn", None), "q_norm")
+
+
+@torch.no_grad()
+def begin(net: DFlash, target: LoadedModel, how: str, seed: int) -> None:
+    """Fill the weights in place.
+
+    Args:
+        how: "random"; or "target": each draft layer is a copy of one of the target's last ones, the
+            context starts as the last hidden state that is read, the mask as the mean embedding.
+        seed: of random weights.
+
+    Raises:
+        UserError: the target's layers cannot be copied.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    for parameter in net.parameters():
+        if parameter.dim() > 1 or parameter is net.mask_embedding:
+            parameter.copy_(torch.randn(parameter.shape, generator=draw) * SPREAD)
+    if how == "random":
+        return
+    body = target.model.base_model
+    sources = list(getattr(body, "layers", ()))[-net.shape.layers :]
+    if len(sources) < net.shape.layers:
+        raise UserError(
+            f"target {target.name} has {len(sources)} layers to copy and the drafter "
+            f"{net.shape.layers}; give it fewer, or init: random"
+        )
+    for layer, source in zip(net.layers, sources, strict=True):
+        _copy_layer(layer, source, target.name)
+    _copy(net.norm.weight, getattr(getattr(body, "norm", None), "weight", None), target.name)
+    net.context_norm.weight.copy_(net.layers[0].input_norm.weight)
+    width = net.shape.width
+    net.fusion.weight.mul_(0.1)
+    net.fusion.weight[:, -width:] += torch.eye(width)
+    net.mask_embedding.copy_(target.model.get_input_embeddings().weight.float().mean(0))
+
+
+def _copy_layer(layer: Layer, source: Any, target: str) -> None:
+    for own, name in _NAMES.items():
+        if not hasattr(layer, own):
+            continue
+        found = source
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        _copy(getattr(layer, own).weight, getattr(found, "weight", None), f"{target}, {name}")
+
+
+def _copy(own: torch.Tensor, found: torch.Tensor | None, what: str) -> None:
+    if found is None or found.shape != own.shape:
+        raise UserError(f"{what}: no weights that a draft layer could start from; use init: random")
+    own.copy_(found)
