@@ -14,12 +14,20 @@ from draftscope.losses.divergences import (
     renyi_half,
     restricted_forward_kl,
 )
+from draftscope.losses.estimators import (
+    accept_prob_emitted,
+    accepted_length_estimate,
+    accepted_length_surrogate,
+)
 from draftscope.losses.expected import continuation_weights, expected_accepted_length
 from draftscope.losses.registry import LOSSES, Loss
 
 __all__ = [
     "LOSSES",
     "Loss",
+    "accept_prob_emitted",
+    "accepted_length_estimate",
+    "accepted_length_surrogate",
     "bhattacharyya",
     "block_loss",
     "continuation_weights",
