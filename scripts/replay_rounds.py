@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from draftscope import records
-from draftscope.drafters.prompt_lookup import PromptLookup
+from draftscope.drafters import of_text
 from draftscope.errors import UserError, command, json_argument
 from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
 from draftscope.shards import require_complete
@@ -36,7 +36,8 @@ def main() -> None:
         "--settings",
         required=True,
         help="JSON text or file: pair, domain, mode, draft (a name), draft_settings (its row in "
-        "the registry of models), draft_lengths, law, seed",
+        "the registry of models; of bigrams with record, the path of their model.json), "
+        "draft_lengths, law, seed",
     )
     parser.add_argument("--trajectories", required=True, nargs="+", help="Parquet shards")
     parser.add_argument(
@@ -56,7 +57,7 @@ def main() -> None:
     trajectories = records.read_many(arguments.trajectories, "trajectories")
     condition = records.condition(trajectories)
     rule = "speculative_sampling" if settings["law"]["temperature"] > 0 else "greedy"
-    proposer = of_the_text(settings["draft_settings"])
+    proposer = of_text.proposer(settings["draft_settings"], condition)
     if proposer is None:
         if not arguments.scores:
             raise UserError(f"draft {settings['draft']} is a model: give its --scores")
@@ -64,7 +65,7 @@ def main() -> None:
         condition = of_one_draft(scored, settings["draft"])
     condition = condition | {
         "draft": settings["draft"],
-        "draft_settings": settings["draft_settings"],
+        "draft_settings": of_text.plain(settings["draft_settings"]),
         "rule": rule,
         "source": "replay",
     }
@@ -99,13 +100,6 @@ def main() -> None:
         *(settings["pair"], settings["domain"], settings["mode"], len(replays), rounds.num_rows),
         *(rule, extra["disagreement_positions"], 100 * extra["disagreement_share"]),
     )
-
-
-def of_the_text(draft: dict[str, Any]) -> PromptLookup | None:
-    """The proposer of a draft that has no model, None for a model."""
-    if draft["kind"] != "prompt_lookup":
-        return None
-    return PromptLookup(**{key: draft[key] for key in ("max_ngram", "min_ngram") if key in draft})
 
 
 def read_scores(

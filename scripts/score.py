@@ -37,6 +37,7 @@ def main() -> None:
         decoding_law({"law": law})
     runtime.prepare(settings["threads"])
     from draftscope import models, records
+    from draftscope.checkpoints import TEXT_DRAFTS
     from draftscope.models.vocabulary import align
     from draftscope.scoring import check_disagreement, require_same_target, score
 
@@ -59,7 +60,7 @@ def main() -> None:
                 f"{path} is draft {name}, which the settings do not name "
                 f"({', '.join(allowed) or 'none'})"
             )
-        if record["kind"] == "prompt_lookup":
+        if record["kind"] in TEXT_DRAFTS:
             log.info("%s is replayed from the text by its own proposer: nothing to score", name)
             continue
         draft = models.load(record, *how)

@@ -11,6 +11,8 @@ from typing import Any
 from draftscope.errors import UserError
 
 CONVERTED = "weights"  # folder of converted files, beside the record
+# Kinds without a model, in words: they propose from the text alone.
+TEXT_DRAFTS = {"prompt_lookup": "prompt lookup", "bigram": "a bigram draft"}
 READ_SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 
 
@@ -108,7 +110,7 @@ def max_positions(record: Mapping[str, Any]) -> int | None:
     """
     if "max_positions" in record:
         return record["max_positions"]
-    if record["kind"] == "prompt_lookup":
+    if record["kind"] in TEXT_DRAFTS:
         return None
     if "base" in record:
         return max_positions(base_of(record))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope.strict import Integer, Name, Strict
-from draftscope.training.rows import Distilled, LayerSubset, Lora
+from draftscope.training.rows import Distilled, LayerSubset, Lora, TrainingTexts
 
 Positive = Annotated[Integer, Field(ge=1)]
 
@@ -98,6 +98,12 @@ class PromptLookup(Strict):
         return self
 
 
+class Bigram(Strict):
+    kind: Literal["bigram"]
+    target: Name = Field(description="model whose texts are counted")
+    train: TrainingTexts
+
+
 class LlamaCpp(Strict):
     kind: Literal["llama_cpp"]
     base: Name = Field(description="model whose tokenizer it has, and whose GGUF file it runs")
@@ -131,6 +137,7 @@ MODEL_KINDS: dict[str, type[Strict]] = {
     "local": Local,
     "round_to_nearest": RoundToNearest,
     "prompt_lookup": PromptLookup,
+    "bigram": Bigram,
     "gptq": Gptq,
     "llama_cpp": LlamaCpp,
     "layer_subset": LayerSubset,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.domain_rows import SOURCES
 from draftscope.errors import UserError
 from draftscope.model_rows import MODEL_KINDS, Calibration, Positive, teacher_of
@@ -119,7 +120,7 @@ def _check_ancestry(name: str, models: dict[str, dict[str, Any]]) -> None:
         line.append(models[line[-1]]["base"])
         if line[-1] in line[:-1]:
             raise UserError(f"model {name!r} is derived from itself: {' from '.join(line)}")
-    if len(line) > 1 and models[line[-1]]["kind"] == "prompt_lookup":
+    if len(line) > 1 and models[line[-1]]["kind"] in TEXT_DRAFTS:
         raise UserError(f"model {name!r} is derived from {line[-1]!r}, which has no weights")
     for made, base in itertools.pairwise(line):
         if models[base]["kind"] == "llama_cpp":
@@ -144,7 +145,7 @@ def _check_teacher(name: str, models: dict[str, dict[str, Any]]) -> None:
     teacher = teacher_of(models[name])
     if teacher is None:
         return
-    if models[teacher]["kind"] in ("prompt_lookup", "llama_cpp"):
+    if models[teacher]["kind"] in (*TEXT_DRAFTS, "llama_cpp"):
         raise UserError(
             f"model {name!r} cannot learn from {teacher!r} of kind {models[teacher]['kind']}, "
             "which shows no distributions to train on; name a model of transformers"
@@ -182,8 +183,8 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         first = same.setdefault((pair["target"], pair["draft"]), name)
         if first != name:
             raise UserError(f"pairs {first!r} and {name!r} are the same target and draft")
-        if models[pair["target"]]["kind"] == "prompt_lookup":
-            raise UserError(f"pair {name!r}: prompt lookup can be a draft, not a target")
+        if (kind := models[pair["target"]]["kind"]) in TEXT_DRAFTS:
+            raise UserError(f"pair {name!r}: {TEXT_DRAFTS[kind]} can be a draft, not a target")
     return models
 
 

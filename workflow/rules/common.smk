@@ -12,7 +12,7 @@ ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from draftscope import closure, extras
-from draftscope.checkpoints import local_files
+from draftscope.checkpoints import TEXT_DRAFTS, local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
 from draftscope.model_rows import Calibration, teacher_of
@@ -189,10 +189,21 @@ def trajectory_shards(target, domain, mode):
 def score_shards(pair, domain, mode):
     """The shards that hold a pair's scores; none for a draft that has no distribution of its own."""
     row = EXPERIMENT.replayed[pair]
-    if EXPERIMENT.models[row["draft"]]["kind"] == "prompt_lookup":
+    if EXPERIMENT.models[row["draft"]]["kind"] in TEXT_DRAFTS:
         return []
     folder = RESULTS / "scores" / row["target"] / row["draft_group"] / domain / mode
     return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
+
+
+def draft_settings(draft):
+    """A draft's row in the registry of models; of bigrams also where their record lies."""
+    row = EXPERIMENT.models[draft]
+    return row | {"record": str(path) for path in draft_records(draft)}
+
+
+def draft_records(draft):
+    """The record of a draft that has no model but a file; none for others."""
+    return [model_file(draft)] if EXPERIMENT.models[draft]["kind"] == "bigram" else []
 
 
 def first_shards(paths):

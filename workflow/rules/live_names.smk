@@ -118,7 +118,7 @@ def live_configuration(pair, mode, published=None):
         "mode": mode,
         "published": published,
         "draft": draft,
-        "draft_settings": EXPERIMENT.models[draft],
+        "draft_settings": draft_settings(draft),
         "law": law(mode),
     }
 
@@ -157,7 +157,7 @@ def compared_files(name):
 
 def has_scores(pair):
     """A draft that is a model; text drafts have no distribution of their own to score."""
-    return EXPERIMENT.models[live_pair(pair)["draft"]]["kind"] != "prompt_lookup"
+    return EXPERIMENT.models[live_pair(pair)["draft"]]["kind"] not in TEXT_DRAFTS
 
 
 def live_targets():

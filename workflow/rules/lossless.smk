@@ -116,6 +116,11 @@ rule lossless_replay:
         trajectories=compared_files("trajectories"),
         rounds=compared_files("rounds"),
         scores=compared_files("scores"),
+        records=[
+            path
+            for row in compared_configurations()
+            for path in draft_records(row["draft"])
+        ],
     output:
         replay=LOSSLESS_STATISTICS / "replay.parquet",
         greedy=LOSSLESS_STATISTICS / "greedy.parquet",

@@ -19,6 +19,7 @@ rule position_tokens:
             model_file(EXPERIMENT.pairs[row["pair"]]["target"])
             for row in CONFIGURATIONS
         ],
+        records=[path for row in CONFIGURATIONS for path in draft_records(row["draft"])],
         trajectories=[path for row in CONFIGURATIONS for path in texts_of(row)],
         scores=[
             path
@@ -36,7 +37,7 @@ rule position_tokens:
             configurations=[
                 row
                 | {
-                    "draft_settings": EXPERIMENT.models[row["draft"]],
+                    "draft_settings": draft_settings(row["draft"]),
                     "trajectory_shards": len(texts_of(row)),
                 }
                 for row in CONFIGURATIONS

@@ -14,6 +14,9 @@ rule replay_rounds:
         ),
         prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
         scores=lambda wildcards: score_shards(**wildcards),
+        record=lambda wildcards: draft_records(
+            EXPERIMENT.replayed[wildcards.pair]["draft"]
+        ),
         leaks=lambda wildcards: leak_checks(
             EXPERIMENT.replayed[wildcards.pair]["draft"], wildcards.domain
         ),
@@ -30,9 +33,9 @@ rule replay_rounds:
             domain=wildcards.domain,
             mode=wildcards.mode,
             draft=EXPERIMENT.replayed[wildcards.pair]["draft"],
-            draft_settings=EXPERIMENT.models[
+            draft_settings=draft_settings(
                 EXPERIMENT.replayed[wildcards.pair]["draft"]
-            ],
+            ),
             draft_lengths=EXPERIMENT.settings.draft_lengths,
             law=law(wildcards.mode),
             seed=EXPERIMENT.settings.seed,

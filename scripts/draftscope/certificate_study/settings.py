@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.criteria import KINDS, Criterion
 from draftscope.errors import UserError
 from draftscope.prompts import collecting
@@ -196,10 +197,10 @@ def resolve_certificates(
     modes = registry.select(rows["modes"], [block.mode], "modes", "mode")
     models = registry.models_of(pairs, rows["models"])
     for name, pair in pairs.items():
-        if models[pair["draft"]]["kind"] == "prompt_lookup":
+        if (kind := models[pair["draft"]]["kind"]) in TEXT_DRAFTS:
             raise UserError(
-                f"certificates.pairs: {name!r} drafts by prompt lookup, which has no distribution "
-                "and so no KL"
+                f"certificates.pairs: {name!r} drafts by {TEXT_DRAFTS[kind]}, which has no "
+                "distribution and so no KL"
             )
     registry.refuse_llama_cpp(pairs, models, ("target", "draft"), "be certified")
     shared = set()

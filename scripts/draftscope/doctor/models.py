@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope import extras
-from draftscope.checkpoints import folder_of, load_tokenizer, read_record
+from draftscope.checkpoints import TEXT_DRAFTS, folder_of, load_tokenizer, read_record
 from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
 from draftscope.downloads import check_address, fetching
 from draftscope.errors import UserError
@@ -75,7 +75,7 @@ def look(
 
 def _resolved(path: Path, row: Mapping[str, Any]) -> tuple[Path, str, int | None] | None:
     record = read_record(path)
-    if record["kind"] == "prompt_lookup":
+    if record["kind"] in TEXT_DRAFTS:
         return None
     if record["kind"] != row["kind"]:
         raise UserError(
@@ -112,6 +112,7 @@ def _unresolved(
         return folder, f"local folder {folder}", _size(folder)
     if kind != "prompt_lookup":
         made = f"made from {row['base']}" if "base" in row else "fetched and converted"
+        made = "counted in its target's texts" if kind == "bigram" else made
         findings.add("model", name, NOTE, f"not there yet: it is {made} by its first job")
     return None
 
@@ -197,7 +198,7 @@ def compare(
     """Compare the tokenizers of every pair by content."""
     for name, pair in pairs.items():
         target, draft = (of_base(pair[role], models, known) for role in ("target", "draft"))
-        if models[pair["draft"]]["kind"] == "prompt_lookup":
+        if models[pair["draft"]]["kind"] in TEXT_DRAFTS:
             continue
         if target is None or draft is None:
             lacking = pair["target"] if target is None else pair["draft"]

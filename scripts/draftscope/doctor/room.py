@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
 from draftscope.doctor.models import GIGABYTE, Known
 from draftscope.doctor.texts import Text
@@ -34,7 +35,7 @@ def check_disk(
             pair["draft"]
             for pair in experiment.pairs.values()
             if pair["target"] == text.target
-            and experiment.models[pair["draft"]]["kind"] != "prompt_lookup"
+            and experiment.models[pair["draft"]]["kind"] not in TEXT_DRAFTS
         }
         laws = 2 + len(experiment.modes[text.mode].get("score_laws") or ())
         wanted += text.tokens * (trajectory + score * len(drafts) * laws)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.errors import UserError
 from draftscope.prompts import collecting
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
@@ -156,9 +157,10 @@ def _check_names(block: Trees, study: TreeStudy, models: Mapping[str, dict]) -> 
             "only where decoding is greedy"
         )
     draft = study.pairs[block.pair]["draft"]
-    if registry.models_of(study.pairs, models)[draft]["kind"] == "prompt_lookup":
+    kind = registry.models_of(study.pairs, models)[draft]["kind"]
+    if kind in TEXT_DRAFTS:
         raise UserError(
-            f"trees.pair {block.pair!r}: prompt lookup gives no probabilities to grow a tree from"
+            f"trees.pair {block.pair!r}: {TEXT_DRAFTS[kind]} gives no probabilities to grow a tree from"
         )
 
 

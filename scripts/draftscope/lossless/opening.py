@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftscope import models
+from draftscope.drafters import of_text
 from draftscope.drafters.model import Drafter, TextDraft
-from draftscope.drafters.prompt_lookup import PromptLookup
 from draftscope.live.batched_draft import BatchedDrafter, BatchedModelDraft, SeparateDrafts
 from draftscope.live.batched_model import BatchedModel
 from draftscope.live.run import model_draft
@@ -38,8 +38,8 @@ class OpenPair:
         return BatchedModelDraft(BatchedModel(self.draft), self.law, self.alignment.masked_ids)
 
     def _text_draft(self) -> TextDraft:
-        lookup = {key: self.draft.settings[key] for key in ("max_ngram", "min_ngram")}
-        return TextDraft(PromptLookup(**lookup), self.draft.name)
+        proposer = of_text.proposer(self.draft.settings, self.target.condition("target"))
+        return TextDraft(proposer, self.draft.name)
 
     def condition(self) -> dict[str, Any]:
         """What of both models belongs to every number measured with them."""

@@ -10,7 +10,8 @@ import numpy as np
 
 import draftscope.lossless.schemas  # noqa: F401  (registers the schemas)
 from draftscope import records
-from draftscope.drafters.prompt_lookup import PromptLookup
+from draftscope.checkpoints import TEXT_DRAFTS
+from draftscope.drafters import of_text
 from draftscope.errors import UserError
 from draftscope.lossless.replay_check import COMPARED, Replayed, replay_text
 
@@ -40,7 +41,7 @@ class Inputs:
     ) -> tuple[list[Replayed], int]:
         """The texts of a draft length with their replays, and how many had to be left out."""
         found, left_out = [], 0
-        lookup = {key: self.draft_settings.get(key) for key in ("max_ngram", "min_ngram")}
+        proposer = of_text.proposer(self.draft_settings, self.condition)
         for text in self.texts:
             if text["draft_length"] != draft_length or not text["token_ids"]:
                 continue
@@ -48,7 +49,7 @@ class Inputs:
             one = replay_text(
                 text,
                 self.rounds[key],
-                PromptLookup(**lookup) if self.scores is None else self.scores[key],
+                proposer if self.scores is None else self.scores[key],
                 greedy=self.greedy,
                 replays=replays,
                 run_seed=run_seed,
@@ -87,7 +88,7 @@ def read(row: Mapping[str, Any], live: str, rounds: str, scores: Iterator[str]) 
     table = records.read(rounds, "rounds")
     read_from = {live: condition, rounds: records.condition(table)}
     scored = None
-    if row["draft_settings"]["kind"] != "prompt_lookup":
+    if row["draft_settings"]["kind"] not in TEXT_DRAFTS:
         path = next(scores, None)
         if path is None:
             raise UserError(f"draft {row['draft']} is a model: give its --scores")

@@ -25,6 +25,7 @@ KINDS = (
     "local",
     "round_to_nearest",
     "prompt_lookup",
+    "bigram",
     "gptq",
     "llama_cpp",
     "layer_subset",

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from draftscope import extras
-from draftscope.checkpoints import CONVERTED, folder_of, load_tokenizer
+from draftscope.checkpoints import CONVERTED, TEXT_DRAFTS, folder_of, load_tokenizer
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.gptq_kernels import environment, quiet
@@ -112,7 +112,7 @@ def calibration_sha256(calibration: Sequence[Sequence[int]]) -> str:
 def _source(name: str, settings: Mapping[str, Any], base: Mapping[str, Any]) -> Path:
     if base["name"] != settings["base"]:
         raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
-    if base["kind"] == "prompt_lookup":
+    if base["kind"] in TEXT_DRAFTS:
         raise UserError(f"model {name}: its base {base['name']} has no weights to quantize")
     if "base" in base:
         raise UserError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from draftscope.checkpoints import base_of, folder_of
+from draftscope.checkpoints import TEXT_DRAFTS, base_of, folder_of
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -59,7 +59,7 @@ def check_base(name: str, settings: Mapping[str, Any], base: Mapping[str, Any]) 
     """Raises UserError unless `base` is the record that the settings name, and has weights."""
     if base["name"] != settings["base"]:
         raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
-    if base["kind"] in ("prompt_lookup", "llama_cpp"):
+    if base["kind"] in (*TEXT_DRAFTS, "llama_cpp"):
         raise UserError(f"model {name}: its base {base['name']} has no layers to take")
 
 

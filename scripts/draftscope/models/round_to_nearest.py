@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from draftscope.checkpoints import base_of
+from draftscope.checkpoints import TEXT_DRAFTS, base_of
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -38,7 +38,7 @@ def resolve(
         raise UserError(f"model {name}: bits is {bits}, must be 2 to 8")
     if group_size < 1:
         raise UserError(f"model {name}: group_size is {group_size}, must be at least 1")
-    if base["kind"] == "prompt_lookup":
+    if base["kind"] in TEXT_DRAFTS:
         raise UserError(f"model {name}: its base {base['name']} has no weights to round")
     if base["name"] != settings["base"]:
         raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")

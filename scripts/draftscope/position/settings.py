@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.errors import UserError
 from draftscope.stage import DomainUse, Positive, no_duplicates
 from draftscope.strict import Name, Number, Strict, nearest
@@ -136,7 +137,7 @@ def _pair(
 ) -> str | None:
     def proposes_only(name: str) -> bool:
         draft = pairs[name]["draft"]
-        return rows["models"].get(draft, {}).get("kind") == "prompt_lookup"
+        return rows["models"].get(draft, {}).get("kind") in TEXT_DRAFTS
 
     if block.pair is None:
         known = (name for name in configured if name in pairs)

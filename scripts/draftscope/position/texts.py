@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from draftscope import columns, records
-from draftscope.drafters.prompt_lookup import PromptLookup
+from draftscope.drafters import of_text
 from draftscope.errors import UserError
 from draftscope.position import inputs
 from draftscope.tokens import schemas as _token_schemas  # noqa: F401
@@ -33,8 +33,8 @@ Key = tuple[str, int]
 class Source:
     """A pair on a domain in a mode, with the files that hold its texts and measurements.
 
-    `draft_settings` is the draft's row in the registry of models; prompt lookup, which has no
-    scores, is asked for its proposals again.
+    `draft_settings` is the draft's row in the registry of models, as `of_text.proposer` takes it; a
+    draft without scores is asked for its proposals again.
     """
 
     label: str
@@ -185,11 +185,11 @@ def _measured(decoding: dict[str, Any], unwarped: dict[str, Any], **_: Any) -> d
 
 
 def _proposed(source: Source) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Prompt lookup asked at every position, as if a round started there."""
-    options = {name: source.draft_settings.get(name) for name in ("max_ngram", "min_ngram")}
-    lookup = PromptLookup(**{name: value for name, value in options.items() if value is not None})
+    """A draft of the text asked at every position, as if a round started there."""
     for path in source.trajectories:
-        for row in records.read(path, "trajectories").to_pylist():
+        table = records.read(path, "trajectories")
+        lookup = of_text.proposer(source.draft_settings, records.condition(table))
+        for row in table.to_pylist():
             if row["status"] != "ok" or not row["token_ids"]:
                 continue
             lookup.start(row["prompt_token_ids"])
