@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from draftscope.block_training.rows import Dflash, Retrace
 from draftscope.strict import Integer, Name, Strict
 from draftscope.training.rows import Distilled, LayerSubset, Lora, TrainingTexts
 
@@ -143,6 +144,8 @@ MODEL_KINDS: dict[str, type[Strict]] = {
     "layer_subset": LayerSubset,
     "distilled": Distilled,
     "lora": Lora,
+    "dflash": Dflash,
+    "retrace": Retrace,
 }
 
 

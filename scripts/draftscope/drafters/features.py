@@ -1,8 +1,8 @@
-"""The target's hidden states, which block drafters read: over a whole text, or while it decodes.
+"""The target's hidden states, which block drafters read: over a whole text in one pass.
 
-Both ways give, for every token read, the outputs of some decoder layers side by side, and the
-final state, normalised, from which the output head makes the logits of the next token. The states
-of other layers are not kept.
+Of every token the outputs of some decoder layers side by side, and the final state, normalised,
+from which the output head makes the logits of the next token. States of other layers are not kept.
+`drafters.recording` gives the same while a text is decoded.
 """
 
 from __future__ import annotations
@@ -15,13 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.errors import UserError
-from draftscope.live.cache import rollback_cache
-from draftscope.live.lean import LeanDecoder, lean_decoder
-from draftscope.live.model import CachedModel
 from draftscope.logits import hidden_states
 
 if TYPE_CHECKING:
-    from draftscope.live.model import Decoder
     from draftscope.models import LoadedModel
 
 
@@ -42,9 +38,9 @@ def read_features(target: LoadedModel, token_ids: Tensor, layers: Sequence[int])
     Raises:
         UserError: as `decoder_layers`.
     """
-    with _reading(target, layers) as parts:
+    with reading(target, layers) as parts:
         final = hidden_states(target, token_ids)
-    return Features(_beside(parts, final.device), final)
+    return Features(beside(parts, final.device), final)
 
 
 def decoder_layers(target: LoadedModel, layers: Sequence[int]) -> list[nn.Module]:
@@ -74,7 +70,7 @@ def decoder_layers(target: LoadedModel, layers: Sequence[int]) -> list[nn.Module
 
 
 @contextlib.contextmanager
-def _reading(target: LoadedModel, layers: Sequence[int]) -> Iterator[list[Tensor]]:
+def reading(target: LoadedModel, layers: Sequence[int]) -> Iterator[list[Tensor]]:
     """A list that holds the outputs of the layers, each [n, width], once the model has run."""
     outputs: dict[int, Tensor] = {}
     parts: list[Tensor] = []
@@ -94,77 +90,6 @@ def _reading(target: LoadedModel, layers: Sequence[int]) -> Iterator[list[Tensor
             hook.remove()
 
 
-def _beside(parts: Sequence[Tensor], device: torch.device) -> Tensor:
+def beside(parts: Sequence[Tensor], device: torch.device) -> Tensor:
+    """The states of several layers, each [n, width], as one [n, layers * width]."""
     return torch.cat([part.to(device) for part in parts], -1)
-
-
-class Recorder:
-    """What a recording decoder has besides `Decoder`: the features of its last `extend`.
-
-    `begin` is the position of the first token that was read then.
-    """
-
-    begin: int = 0
-    _passes: list[Features]
-
-    @property
-    def features(self) -> Features:
-        """Of the tokens that the last `extend` read, from position `begin` on."""
-        if len(self._passes) != 1:
-            parts = zip(*self._passes, strict=True)
-            self._passes = [Features(*(torch.cat(part) for part in parts))]
-        return self._passes[0]
-
-
-class RecordingModel(Recorder, CachedModel):
-    """A `CachedModel` that records the features of its last pass."""
-
-    def __init__(self, loaded: LoadedModel, layers: Sequence[int]) -> None:
-        self._layers, self._passes = tuple(layers), []
-        super().__init__(loaded)
-
-    def extend(self, token_ids: Tensor, keep: int) -> Tensor:
-        self.begin, self._passes = self.length, []
-        return super().extend(token_ids, keep)
-
-    def _run_body(self, **inputs: Any) -> Tensor:
-        with _reading(self._loaded, self._layers) as parts:
-            final = super()._run_body(**inputs)
-        self._passes.append(Features(_beside(parts, final.device), final))
-        return final
-
-
-class RecordingLean(Recorder, LeanDecoder):
-    """A `LeanDecoder` that records the features of its last pass."""
-
-    engine = "lean"
-
-    def __init__(self, loaded: LoadedModel, layers: Sequence[int]) -> None:
-        super().__init__(loaded)
-        self._passes = []
-        self._read_layers = [self._layers[number] for number in layers]
-        for layer in self._read_layers:
-            layer.keeps_output = True
-
-    def extend(self, token_ids: Tensor, keep: int) -> Tensor:
-        self.begin, self._passes = self.length, []
-        return super().extend(token_ids, keep)
-
-    def _states(self, *args: Any, **kwargs: Any) -> Tensor:
-        states = super()._states(*args, **kwargs)
-        parts = [layer.output for layer in self._read_layers]
-        final = self._normalized(states, self._norm)
-        self._passes.append(Features(_beside(parts, final.device), final))
-        return states
-
-
-def recording_decoder(target: LoadedModel, layers: Sequence[int]) -> Decoder:
-    """The fastest decoder that gives this model's logits and records features; a `Recorder`.
-
-    Raises:
-        UserError: as `decoder_layers` and `CachedModel`: the cache cannot be cropped.
-    """
-    decoder_layers(target, layers)
-    rollback_cache(target.model, target.name)
-    lean = lean_decoder(target, lambda loaded: RecordingLean(loaded, layers))
-    return lean or RecordingModel(target, layers)

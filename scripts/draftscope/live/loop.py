@@ -191,7 +191,7 @@ def decode(
         budget: most tokens to emit, an end-of-text token included; less where the target's
             context ends (stop reason "context").
         rng: the only source of chance, for draft and target; greedy decoding takes nothing.
-        rule: how tokens are accepted; by default the lossless rule of the law.
+        rule: how tokens are accepted; by default the lossless rule of the law and the drafter.
         where: names the prompt in errors.
 
     Raises:
@@ -207,7 +207,7 @@ def decode(
         budget=budget,
         eos_ids=eos_ids,
         rng=rng,
-        rule=rule,
+        rule=rule or rule_of(law, drafter if gamma else None),
         where=where,
     )
     name = drafter.name if gamma else ""
@@ -216,6 +216,8 @@ def decode(
     target.reset()
     if gamma:
         drafter.start(text.ids, rng)
+    # A drafter that reads the target's states has it read the prompt first: that is no drafting.
+    prompt_read, reading = target.length, now() - lap if target.length else 0.0
     while text.stop is None:
         block = NOTHING
         if gamma:
@@ -233,9 +235,10 @@ def decode(
             if gamma:
                 drafter.extend(text.ids[-settled[3] :])
         finished = now()
-        spent = (proposed - lap, verified - proposed, tested - verified, finished - tested)
-        text.rounds.append(Round(*settled, len(feed), *spent))
-        lap = finished
+        drafting, verifying = proposed - lap - reading, verified - proposed + reading
+        spent = (drafting, verifying, tested - verified, finished - tested)
+        text.rounds.append(Round(*settled, prompt_read + len(feed), *spent))
+        lap, prompt_read, reading = finished, 0, 0.0
     return text.decoded
 
 

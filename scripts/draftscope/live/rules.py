@@ -21,7 +21,7 @@ from draftscope import sampling
 from draftscope.criteria import Criterion
 
 if TYPE_CHECKING:
-    from draftscope.drafters.model import Block
+    from draftscope.drafters.model import Block, Drafter
 
 Test = Callable[
     ["Block", Tensor, Mapping[str, float], np.random.Generator, Counter], tuple[int, int]
@@ -68,7 +68,8 @@ def _speculative(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, i
 def _sampler_match(block: Block, logits: Tensor, law, rng, counts) -> tuple[int, int]:
     """The target samples by itself; a drafted token stands when it is what was sampled.
 
-    Accepts with probability sum_v p(v) q(v), at most the overlap, and needs no q.
+    Accepts with probability sum_v p(v) q(v), at most the overlap, and needs no q; an argmax draft
+    x, as block drafters propose it, with probability p(x).
     """
     p = sampling.law(logits, **law)
     wanted = sampling.draw(p, torch.tensor(sampling.uniforms(rng, len(p)), dtype=torch.float64))
@@ -122,11 +123,13 @@ RULES = {
         Rule("greedy", True, _greedy),
         Rule("speculative_sampling", True, _speculative),
         Rule("sampler_match", True, _sampler_match),
+        Rule("exact_match", True, _sampler_match),  # its name where the draft is an argmax
         relaxed(MEDUSA, "typical"),
     )
 }
 
 
-def rule_of(law: Mapping[str, float]) -> Rule:
-    """The lossless rule that a decoding law calls for."""
-    return RULES["greedy" if law["temperature"] == 0 else "speculative_sampling"]
+def rule_of(law: Mapping[str, float], drafter: Drafter | None = None) -> Rule:
+    """The lossless rule that a decoding law calls for; a drafter may have one of its own."""
+    sampled = getattr(drafter, "rule", "speculative_sampling")
+    return RULES["greedy" if law["temperature"] == 0 else sampled]

@@ -76,7 +76,8 @@ def run(
         warm_up: so many texts are decoded and thrown away before the first one that counts.
         repeats: how often each text is decoded with the same stream; the timings hold all
             passes, the other rows the first.
-        decoder: the target's, if it is open already.
+        decoder: the target's, if it is open already; a drafter that reads the target's states
+            brings its own.
 
     Returns:
         Prompts that are empty or fill the context are rows of status "skipped".
@@ -87,8 +88,9 @@ def run(
     """
     if gamma and drafter is None:
         raise ValueError(f"a draft length of {gamma} needs a drafter")
-    decoder = decoder or open_decoder(target)
-    rule = rule or rule_of(law)
+    own = getattr(drafter, "target_decoder", None) if gamma else None
+    decoder = own or decoder or open_decoder(target)
+    rule = rule or rule_of(law, drafter if gamma else None)
     draft_name = drafter.name if gamma else ""
     out = LiveRun()
 

@@ -31,6 +31,8 @@ KINDS = (
     "layer_subset",
     "distilled",
     "lora",
+    "dflash",
+    "retrace",
 )
 
 __all__ = ["KINDS", "LoadedModel", "kind_module", "load", "read_record", "resolve", "write_record"]

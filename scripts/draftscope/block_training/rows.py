@@ -1,0 +1,103 @@
+"""Rows of the registry of models for drafters that propose a whole block and are trained here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from draftscope.strict import Integer, Name, Number, Strict
+from draftscope.training.rows import Layers, Positive, Train, _ascending
+
+# The losses of `draftscope.losses`, which is not imported where no network runs.
+DECAYING = ("ce_decay", "forward_kl", "renyi_half")
+LOSS_NAMES = (
+    *DECAYING,
+    "dpace", "dpace_prefix", "dpace_suffix", "dpace_forward_kl", "dpace_renyi_half",
+    "dpal", "dpal_forward_kl", "dpal_renyi_half",
+)  # fmt: skip
+# Decay of the position weights by block size, in positions, as DFlash has it (arXiv:2602.06036).
+PUBLISHED_DECAY = {8: 4.0, 10: 5.0, 16: 7.0}
+
+
+class Loss(Strict):
+    name: Literal[LOSS_NAMES] = Field(description="what is compared and what weighs it")
+    smoothing: Annotated[Number, Field(ge=0, lt=1)] = Field(
+        default=0.5,
+        description="alpha of weights by confidence or overlap: they are of (1 - alpha) a + alpha",
+    )
+    decay: Annotated[Number, Field(gt=0)] | None = Field(
+        default=None,
+        description="of weights exp(-(k - 1) / decay), in positions; left out: 4, 5 or 7 at block "
+        "size 8, 10 or 16, as published",
+    )
+
+
+class BlockTrain(Train):
+    anchors: Positive = Field(
+        description="blocks of a text that a step drafts, each from an anchor drawn anew"
+    )
+    weight_decay: Annotated[Number, Field(ge=0)] = Field(default=0.0, description="of AdamW")
+
+
+class Dflash(Strict):
+    kind: Literal["dflash"]
+    target: Name = Field(description="model whose hidden states are read and whose head is used")
+    layers: Positive = Field(description="draft layers")
+    block_size: Annotated[Integer, Field(ge=2, le=1024)] = Field(
+        description="slots of a block: the anchor's and those of the drafted tokens"
+    )
+    feature_layers: Layers | None = Field(
+        default=None,
+        description="layers of the target whose output is read, from 0; left out: as many as draft "
+        "layers, from the second to the third from last",
+    )
+    vocabulary: Annotated[Integer, Field(ge=2)] | None = Field(
+        default=None,
+        description="ids that can be proposed: those that the training texts hold most often; left "
+        "out: all",
+    )
+    init: Literal["target", "random"] = Field(
+        default="target", description="draft layers start as copies of the target's last, or random"
+    )
+    loss: Loss
+    train: BlockTrain
+
+    _order = field_validator("feature_layers")(_ascending)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _published_decay(cls, values: Any) -> Any:
+        """Fill in what is published for the block size."""
+        loss = values.get("loss") if isinstance(values, dict) else None
+        if not isinstance(loss, dict) or loss.get("decay") is not None:
+            return values
+        size = values.get("block_size")
+        known = PUBLISHED_DECAY.get(size) if isinstance(size, int) else None
+        return values if known is None else values | {"loss": loss | {"decay": known}}
+
+    @model_validator(mode="after")
+    def _decay_is_known(self) -> Dflash:
+        if self.loss.name in DECAYING and self.loss.decay is None:
+            raise ValueError(
+                f"loss.decay is missing: none is published for block size {self.block_size} "
+                f"(only for {', '.join(map(str, PUBLISHED_DECAY))}); half the block size is near"
+            )
+        return self
+
+
+class RetraceTrain(BlockTrain):
+    beta_warm_up: Annotated[Integer, Field(ge=0)] = Field(
+        default=50, description="steps in which the correction's share grows from 0 to 1"
+    )
+
+
+class Retrace(Strict):
+    kind: Literal["retrace"]
+    target: Name = Field(description="as of the base")
+    base: Name = Field(description="DFlash drafter that training starts from")
+    variant: Literal["none", "overwrite", "gated", "corrected_gated"] = Field(
+        description="what becomes of the states of rejected tokens"
+    )
+    loss: Loss | None = Field(default=None, description="left out: the base's")
+    train: RetraceTrain

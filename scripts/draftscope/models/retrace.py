@@ -1,0 +1,64 @@
+"""A DFlash drafter with a ReTrace memory, trained here together and kept whole, beside its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from draftscope.drafters.dflash import DFlash
+from draftscope.drafters.retrace import PART, ReTrace
+from draftscope.models import dflash
+from draftscope.models.dflash import assemble, resolve
+from draftscope.models.loaded import LoadedModel, Weights
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from draftscope.drafters.model import Drafter
+
+__all__ = ["OPTIONAL", "REQUIRED", "assemble", "drafter", "load_weights", "resolve", "save"]
+
+REQUIRED = {"target", "base", "variant", "train"}
+OPTIONAL = {"loss"}
+
+
+def save(
+    name: str,
+    network: DFlash,
+    memory: ReTrace,
+    vocabulary: np.ndarray | Sequence[int],
+    folder: Path,
+    target: LoadedModel,
+    base: Mapping[str, Any],
+    how: str,
+) -> dict[str, Any]:
+    """Write drafter and memory to `folder/weights`; returns the record's part.
+
+    Args:
+        base: record of the DFlash drafter that training started from.
+        Others as `dflash.save`.
+    """
+    made = dflash.save(name, network, vocabulary, folder, target, how, {PART: memory})
+    started = {"name": base["name"], "revision": base["revision"]}
+    return made | {"trained_from": started, "variant": memory.variant}
+
+
+def load_weights(
+    record: Mapping[str, Any], dtype: torch.dtype | None, device: Any, attention: str
+) -> Weights:
+    """Load drafter and memory beside the record; errors as those of kind dflash."""
+    with torch.device("meta"):
+        memory = ReTrace(record["shape"]["width"], record["variant"])
+    return Weights(dflash.load_network(record, dtype, {PART: memory}), None, None)
+
+
+def drafter(
+    draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
+) -> Drafter:
+    """What drafts with it for one text; see `drafters.retrace_draft.RetraceDraft`."""
+    from draftscope.drafters.retrace_draft import RetraceDraft
+
+    return RetraceDraft(draft, target, law if drafting == "sampled" else None)
