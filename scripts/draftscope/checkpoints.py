@@ -13,6 +13,8 @@ from draftscope.errors import UserError
 CONVERTED = "weights"  # folder of converted files, beside the record
 # Kinds without a model, in words: they propose from the text alone.
 TEXT_DRAFTS = {"prompt_lookup": "prompt lookup", "bigram": "a bigram draft"}
+# Kinds that propose a block from their target's hidden states, in words.
+BLOCK_DRAFTS = {"dflash": "a DFlash drafter", "retrace": "a ReTrace drafter"}
 READ_SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 
 

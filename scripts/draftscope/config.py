@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from draftscope import registry
+from draftscope import block_pairs, registry
 from draftscope.certificate_study.settings import (
     Certificates,
     CertificateStudy,
@@ -183,12 +183,15 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     interventions = _interventions(settings, rows, (pairs, modes), evaluated)
     used = {**pairs, **live.pairs, **trees.pairs, **certificates.pairs, **interventions.pairs}
     models = registry.models_of(used, rows["models"])
+    block_pairs.refuse_live_only(pairs, models, "pairs")
+    block_pairs.refuse_live_only(trees.pairs, models, "trees.pair")
     if any(mode["imported"] is None for mode in modes.values()):
         registry.refuse_llama_cpp(pairs, models, ("target",), "generate texts in batches")
     for use in (settings.lossless.batch, settings.lossless.equivalence):
         if use.pair in live.pairs and getattr(use, "batch_size", 2) > 1:
             together = {use.pair: live.pairs[use.pair]}
             registry.refuse_llama_cpp(together, models, ("target", "draft"), "decode in batches")
+            block_pairs.refuse(together, models, "decode several texts together")
     registry.refuse_llama_cpp(trees.pairs, models, ("target", "draft"), "read trees")
     calibration = registry.calibration_domains(models, rows["domains"], evaluated)
     training = registry.training_domains(models, rows["domains"], evaluated)
@@ -269,6 +272,7 @@ def _interventions(
         models = registry.models_of(study.pairs, rows["models"])
         registry.training_domains(models, rows["domains"], evaluated)
         registry.refuse_llama_cpp(study.pairs, models, ("target", "draft"), "decode in batches")
+        block_pairs.refuse(study.pairs, models, "be scored position by position")
     except UserError as error:
         if "interventions" in settings.studies:
             raise

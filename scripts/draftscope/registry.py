@@ -6,11 +6,12 @@ import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from draftscope.checkpoints import TEXT_DRAFTS
+from draftscope import block_pairs
+from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
 from draftscope.domain_rows import SOURCES
 from draftscope.errors import UserError
 from draftscope.model_rows import MODEL_KINDS, Calibration, Positive, teacher_of
@@ -26,6 +27,11 @@ class Pair(Strict):
     draft_group: Name = Field(description="drafts of one group share one pass of the target")
     allow_special_differences: Flag = Field(
         default=False, description="special tokens may differ; the draft's are masked and counted"
+    )
+    drafting: Literal["argmax", "sampled"] | None = Field(
+        default=None,
+        description="of a block drafter: argmax tokens, tested against the target's own sample, "
+        "or drawn ones; left out: argmax",
     )
 
 
@@ -145,7 +151,7 @@ def _check_teacher(name: str, models: dict[str, dict[str, Any]]) -> None:
     teacher = teacher_of(models[name])
     if teacher is None:
         return
-    if models[teacher]["kind"] in (*TEXT_DRAFTS, "llama_cpp"):
+    if models[teacher]["kind"] in (*TEXT_DRAFTS, *BLOCK_DRAFTS, "llama_cpp"):
         raise UserError(
             f"model {name!r} cannot learn from {teacher!r} of kind {models[teacher]['kind']}, "
             "which shows no distributions to train on; name a model of transformers"
@@ -178,13 +184,16 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
     for name in models:
         _check_ancestry(name, models)
         _check_teacher(name, models)
-    same: dict[tuple[str, str], str] = {}
+        block_pairs.check_model(name, models)
+    same: dict[tuple[str | None, ...], str] = {}
     for name, pair in pairs.items():
-        first = same.setdefault((pair["target"], pair["draft"]), name)
+        key = (pair["target"], pair["draft"], pair["drafting"])
+        first = same.setdefault(key, name)
         if first != name:
             raise UserError(f"pairs {first!r} and {name!r} are the same target and draft")
         if (kind := models[pair["target"]]["kind"]) in TEXT_DRAFTS:
             raise UserError(f"pair {name!r}: {TEXT_DRAFTS[kind]} can be a draft, not a target")
+        block_pairs.check_pair(name, pair, models)
     return models
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from draftscope import registry
+from draftscope import block_pairs, registry
 from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.criteria import KINDS, Criterion
 from draftscope.errors import UserError
@@ -203,6 +203,7 @@ def resolve_certificates(
                 "distribution and so no KL"
             )
     registry.refuse_llama_cpp(pairs, models, ("target", "draft"), "be certified")
+    block_pairs.refuse(pairs, models, "be certified: it has no distribution at every position")
     shared = set()
     for use in block.domains:
         collecting.check({"domain": use.name, **domains[use.name]}, block.candidates or use.prompts)

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from draftscope import registry
-from draftscope.checkpoints import TEXT_DRAFTS
+from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
 from draftscope.errors import UserError
 from draftscope.stage import DomainUse, Positive, no_duplicates
 from draftscope.strict import Name, Number, Strict, nearest
@@ -136,8 +136,10 @@ def _pair(
     configured: Sequence[str],
 ) -> str | None:
     def proposes_only(name: str) -> bool:
-        draft = pairs[name]["draft"]
-        return rows["models"].get(draft, {}).get("kind") in TEXT_DRAFTS
+        return kind_of(name) in TEXT_DRAFTS | BLOCK_DRAFTS
+
+    def kind_of(name: str) -> str | None:
+        return rows["models"].get(pairs[name]["draft"], {}).get("kind")
 
     if block.pair is None:
         known = (name for name in configured if name in pairs)
@@ -149,7 +151,8 @@ def _pair(
         )
     if proposes_only(block.pair):
         raise UserError(
-            f"position.temperatures.pair {block.pair!r}: prompt lookup has no probabilities that a "
-            f"temperature could move; {LEAVE_OUT}"
+            f"position.temperatures.pair {block.pair!r}: "
+            f"{(TEXT_DRAFTS | BLOCK_DRAFTS)[kind_of(block.pair)]} has no probabilities at every "
+            f"position that a temperature could move; {LEAVE_OUT}"
         )
     return block.pair
