@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from draftscope.losses import LOSSES, block_loss, dpal_loss
+from draftscope.losses import LOSSES, block_loss, continuation_weights, dpal_loss, overlap
 
 B, K, W = 3, 4, 6
 
@@ -43,6 +43,20 @@ def test_a_target_wholly_outside_the_draft_vocabulary_has_no_loss(name):
     if LOSSES[name].reduction == "weight sum":
         full = block_loss(name, *blocks()[:1], ids=ids, valid=valid, log_p=blocks()[1], decay=4.0)
         assert count == pytest.approx(float(full[1]) - math.exp(-1 / 4))
+
+
+def test_a_target_out_of_reach_stands_in_the_products_of_overlaps_as_a_rejection():
+    logits, log_p, ids, valid = blocks()
+    log_p[:, 1] = -torch.inf
+    a = overlap(log_p.exp(), torch.softmax(logits.detach(), -1))
+    assert bool(a[:, 1].eq(0).all())
+    terms = -a.log().where(a > 0, 0.0)
+    for smoothing in (0.0, 0.5):
+        found = dpal_loss(logits, log_p, smoothing=smoothing).detach()
+        expected = (continuation_weights(a, smoothing) * terms).sum(-1).mean()
+        assert float(found) == pytest.approx(float(expected), rel=1e-5)
+        accepted = continuation_weights(a.where(a > 0, 1.0), smoothing)  # negative control
+        assert float(found) < 0.95 * float((accepted * terms).sum(-1).mean())
 
 
 def test_a_sure_rejection_lowers_the_weights_behind_it_and_before_it():

@@ -53,7 +53,6 @@ def continuation_weights(
     """
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing is {smoothing}; it lies in [0, 1]")
-    accept_prob = accept_prob.detach()
     if valid is None:
         valid = torch.ones_like(accept_prob, dtype=torch.bool)
     smooth = torch.lerp(accept_prob, torch.ones_like(accept_prob), smoothing).where(valid, 1.0)
