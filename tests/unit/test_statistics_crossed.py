@@ -18,12 +18,15 @@ def planted(rng, arms, trainings, prompts, training=0.1, interaction=0.2, rest=0
     return {f"arm{number}": each for number, each in enumerate(values)}
 
 
-def coverage(trainings, prompts, seed, sets=200, strata=None, arms=3, **options):
+def coverage(trainings, prompts, seed, sets=200, strata=None, arms=3, shared=0.0, **options):
     """Share of intervals that hold the truth: seeds included, and prompts alone."""
     rng, held = np.random.default_rng(seed), np.zeros(2)
     for _ in range(sets):
         values = planted(rng, arms, trainings, prompts, gain=0.4, **options)
-        found = Crossed(values, strata).difference("arm1", "arm0")
+        common = rng.normal(0, shared, (trainings, 1))  # what training s of all arms starts from
+        values = {arm: each + common for arm, each in values.items()}
+        crossed = Crossed(values, strata, paired=shared > 0)
+        found = crossed.difference("arm1", "arm0")
         held += [found.low <= 0.4 <= found.high, found.prompts_low <= 0.4 <= found.prompts_high]
     return held / sets
 
@@ -45,6 +48,7 @@ def test_intervals_cover_with_few_seeds_where_prompts_alone_do_not(trainings, pr
         {"training": 0.3, "rest": 0.05},
         {"strata": [0] * 8 + [1] * 12},
         {"arms": 2},
+        {"shared": 0.5, "training": 0.05, "arms": 4},
     ],
 )
 def test_intervals_cover_whatever_the_noise_is_made_of(options):
@@ -90,6 +94,20 @@ def test_without_seeds_it_is_the_paired_t_interval():
     assert found.p == pytest.approx(test.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval(0.95)))
     assert (found.prompts_low, found.prompts_high) == (found.low, found.high)
+
+
+def test_paired_trainings_gain_from_what_they_share():
+    rng = np.random.default_rng(6)
+    values = planted(rng, 3, 3, 30, training=0.02)
+    common = rng.normal(0, 0.5, (3, 1))
+    values = {arm: each + common for arm, each in values.items()}
+    apart, paired = (Crossed(values, paired=p).difference("arm1", "arm0") for p in (False, True))
+    assert apart.estimate == paired.estimate
+    assert paired.high - paired.low < 0.5 * (apart.high - apart.low)
+    levels = [Crossed(values, paired=p).level("arm1") for p in (False, True)]
+    assert levels[0] == levels[1]
+    with pytest.raises(ValueError, match="not as many of each arm"):
+        Crossed({"a": np.ones((2, 3)), "b": np.ones((3, 3))}, paired=True)
 
 
 def test_domains_weigh_alike_however_many_prompts_they_have():

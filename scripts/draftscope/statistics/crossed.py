@@ -22,12 +22,15 @@ The sum is held to V(prompts) at least. The interval is Student's t with degrees
 Satterthwaite (1946), in which B counts no less than E. Prompts of several domains are strata with equal
 weights. That this covers with two or three trainings, and prompts alone do not, is tested on planted
 data sets.
+
+Trainings may be paired: training s of every arm starts from the same weights. Then what all arms share of
+a training is taken out of B and E first, and B has (arms - 1)(trainings - 1) degrees of freedom.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +102,15 @@ class Spread:
         return max(total**2 / below, 1.0) if below > 0 else math.inf
 
 
+@dataclass(frozen=True)
+class Pooled:
+    """Mean square between the trainings of an arm, what of it is the rest, degrees of freedom."""
+
+    degrees: int
+    between: float
+    rest: float
+
+
 class Crossed:
     """Values of several arms on the same prompts.
 
@@ -106,9 +118,11 @@ class Crossed:
         values: arm -> [trainings, prompts], finite.
         strata: domain of each prompt [prompts]; domains weigh alike. None: one domain.
         fixed: arms without chance in them (drafts that are not trained); they have one row.
+        paired: row s of every arm belongs to row s of the others, in differences.
 
     Raises:
-        ValueError: arms of different prompts, or a fixed arm with several rows.
+        ValueError: arms of different prompts, a fixed arm with several rows, or trainings that are
+            paired and not as many in each arm.
     """
 
     def __init__(
@@ -116,6 +130,7 @@ class Crossed:
         values: Mapping[str, np.ndarray],
         strata: Collection[Any] | None = None,
         fixed: Collection[str] = (),
+        paired: bool = False,
     ) -> None:
         self.values = {arm: np.atleast_2d(np.asarray(v, float)) for arm, v in values.items()}
         sizes = {v.shape[1] for v in self.values.values()}
@@ -129,25 +144,36 @@ class Crossed:
         self._stratum = np.unique(labels, return_inverse=True)[1]
         self._counts = np.bincount(self._stratum)
         self._weight = 1 / (len(self._counts) * self._counts[self._stratum])
-        self._pool()
+        trained = [v for arm, v in self.values.items() if arm not in self.fixed]
+        self._own = self._pool(trained, 1.0)
+        self._shared = self._own
+        if paired:
+            if len({len(v) for v in trained}) != 1:
+                raise ValueError("paired trainings, but not as many of each arm")
+            common = np.mean(trained, axis=0)
+            self._shared = self._pool([v - common for v in trained], 1 - 1 / len(trained))
 
-    def _pool(self) -> None:
-        """Mean squares between trainings and of the rest, over all arms that are trained."""
-        self.degrees, between, rest = 0, 0.0, np.zeros(len(self._counts))
-        for arm, values in self.values.items():
-            if arm in self.fixed or len(values) < 2:
-                continue
-            means = values @ self._weight
-            self.degrees += len(values) - 1
-            between += float(((means - means.mean()) ** 2).sum())
-            residual = values - values.mean(0)
-            rest += self._strata_squares(residual).sum(0)
-        self._between = between / self.degrees if self.degrees else 0.0
+    def _pool(self, trained: Sequence[np.ndarray], free: float) -> Pooled:
+        """Mean squares between trainings and of the rest, over all arms that are trained.
+
+        Args:
+            free: share of the degrees of freedom that is left after what arms share is taken out.
+        """
+        degrees, between, rest = 0, 0.0, np.zeros(len(self._counts))
+        for values in trained:
+            if len(values) > 1:
+                means = values @ self._weight
+                degrees += len(values) - 1
+                between += float(((means - means.mean()) ** 2).sum())
+                rest += self._strata_squares(values - values.mean(0)).sum(0)
+        degrees = round(degrees * free)
+        if not degrees:
+            return Pooled(0, 0.0, 0.0)
+        if (self._counts < 2).any():
+            return Pooled(degrees, between / degrees, 0.0)
         size = self._counts * len(self._counts) ** 2
-        with np.errstate(invalid="ignore", divide="ignore"):
-            squares = rest / (self.degrees * (self._counts - 1)) if self.degrees else rest
-        self._rest_squares = squares
-        self._rest = float((squares / size).sum()) if (self._counts > 1).all() else 0.0
+        squares = rest / (degrees * (self._counts - 1))
+        return Pooled(degrees, between / degrees, float((squares / size).sum()))
 
     def _strata_squares(self, values: np.ndarray) -> np.ndarray:
         """Sums of squares around the means of each stratum, [rows, strata]."""
@@ -161,7 +187,7 @@ class Crossed:
         """The mean of an arm over trainings and prompts."""
         own = self.values[arm]
         share = 0.0 if arm in self.fixed else 1 / len(own)
-        return self._estimate(own.mean(0), share, confidence)
+        return self._estimate(own.mean(0), share, self._own, confidence)
 
     def difference(self, arm: str, against: str, confidence: float = 0.95) -> Estimate:
         """Arm minus another arm on the same prompts."""
@@ -171,20 +197,21 @@ class Crossed:
             for name, values in ((arm, own), (against, other))
             if name not in self.fixed
         )
-        return self._estimate(own.mean(0) - other.mean(0), share, confidence)
+        return self._estimate(own.mean(0) - other.mean(0), share, self._shared, confidence)
 
     def spread(self, arm: str, against: str) -> Spread | None:
         """Variances for planning; None where nothing was trained twice, or too few prompts."""
-        if not self.degrees or (self._counts < 2).any():
+        pooled, trained = self._shared, len(self.values) - len(self.fixed)
+        if not pooled.degrees or (self._counts < 2).any():
             return None
         own = self.values[arm].mean(0) - self.values[against].mean(0)
         variance, _ = self._over_prompts(own)
         share = sum(1 / len(self.values[name]) for name in (arm, against) if name not in self.fixed)
         return Spread(
-            training=max(self._between - self._rest, 0.0),
-            prompts=max(variance - share * self._rest, 0.0) * self.prompts,
-            rest=self._rest * self.prompts,
-            degrees=sum(len(v) > 1 and a not in self.fixed for a, v in self.values.items()),
+            training=max(pooled.between - pooled.rest, 0.0),
+            prompts=max(variance - share * pooled.rest, 0.0) * self.prompts,
+            rest=pooled.rest * self.prompts,
+            degrees=trained if pooled is self._own else trained - 1,
             strata=len(self._counts),
         )
 
@@ -199,7 +226,9 @@ class Crossed:
             return 0.0, float(self.prompts - len(self._counts))
         return variance, variance**2 / below
 
-    def _estimate(self, values: np.ndarray, share: float, confidence: float) -> Estimate:
+    def _estimate(
+        self, values: np.ndarray, share: float, pooled: Pooled, confidence: float
+    ) -> Estimate:
         if not self.prompts:
             return Estimate(None, *[None] * 7, reason="no prompt")
         estimate = float(values @ self._weight)
@@ -208,18 +237,17 @@ class Crossed:
         over_prompts, prompt_degrees = self._over_prompts(values)
         half = _half(over_prompts, prompt_degrees, confidence)
         alone = (estimate - half, estimate + half)
-        if share and not self.degrees:
+        if share and not pooled.degrees:
             return Estimate(estimate, *[None] * 5, *alone, reason=ONE_TRAINING)
-        # For a fixed arm nothing is added; the layout's rest is then none of its own.
-        added = max(share * (self._between - self._rest), 0.0)
+        added = max(share * (pooled.between - pooled.rest), 0.0)
         variance = over_prompts + added
         if variance == 0:
             p = 1.0 if estimate == 0 else None
             return Estimate(estimate, estimate, estimate, 0.0, None, p, *alone, reason=CONSTANT)
         degrees = prompt_degrees
         if share:
-            counted = share * max(self._between, self._rest)
-            below = over_prompts**2 / prompt_degrees + counted**2 / self.degrees
+            counted = share * max(pooled.between, pooled.rest)
+            below = over_prompts**2 / prompt_degrees + counted**2 / pooled.degrees
             degrees = min(max(variance**2 / below, 1.0), prompt_degrees)
         error, half = math.sqrt(variance), _half(variance, degrees, confidence)
         p = float(2 * stats.t.sf(abs(estimate) / error, degrees))
