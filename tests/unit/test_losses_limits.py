@@ -46,7 +46,7 @@ def test_a_target_wholly_outside_the_draft_vocabulary_has_no_loss(name):
 
 
 def test_a_target_out_of_reach_stands_in_the_products_of_overlaps_as_a_rejection():
-    logits, log_p, ids, valid = blocks()
+    logits, log_p, *_ = blocks()
     log_p[:, 1] = -torch.inf
     a = overlap(log_p.exp(), torch.softmax(logits.detach(), -1))
     assert bool(a[:, 1].eq(0).all())
