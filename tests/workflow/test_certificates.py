@@ -9,11 +9,7 @@ import pytest
 from draftscope import records
 from draftscope.certificate_study.schemas import FILES
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.workflow,
-    pytest.mark.xdist_group("workflow"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.workflow]
 STUDY = ("--cores", "2", "--", "certificates")
 
 

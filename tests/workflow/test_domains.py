@@ -11,7 +11,7 @@ from draftscope.domains.files import FILES
 from draftscope.exhibits.tables import read_table
 from tiny_project import Project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.workflow
 
 WITH_DOMAINS = ("--config", "studies=[position,domains]")
 RESULTS = "results/tiny"

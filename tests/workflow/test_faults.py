@@ -19,7 +19,7 @@ from draftscope.writing import UNFINISHED
 from strikes import strike, with_strikes
 from tiny_project import EXPERIMENT, Project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.workflow
 
 RESULTS = "results/tiny"
 WARM, COLD = "trajectories/tiny/small/warm", "scores/tiny/copies/small/cold"

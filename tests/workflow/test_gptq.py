@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from tiny_project import MODELS, PAIRS, domains, new_project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.workflow
 
 installed = importlib.util.find_spec("gptqmodel") and importlib.util.find_spec("optimum")
 RECORD = "results/tiny/models/tiny-gptq/model.json"

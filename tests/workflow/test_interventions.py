@@ -13,11 +13,7 @@ import yaml
 from safetensors.torch import load_file
 from tiny_project import MODELS, PAIRS, Project, domains, new_project
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.workflow,
-    pytest.mark.xdist_group("interventions"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.workflow]
 RESULTS = "results/tiny"
 TRAIN = {
     "domains": [{"name": "small", "prompts": 4, "samples": 2, "max_new_tokens": 16}],

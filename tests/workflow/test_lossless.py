@@ -8,7 +8,7 @@ from draftscope.exhibits.tables import read_table
 from draftscope.lossless import schemas
 from tiny_project import Project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("lossless")]
+pytestmark = pytest.mark.workflow
 
 WITH_LOSSLESS = ("--config", "studies=[position,lossless]")
 TABLES = (

@@ -10,7 +10,7 @@ import pytest
 from draftscope import records
 from tiny_project import ROOT, Project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.workflow
 
 # What the README calls statistics; each change reruns those of them that stand on it.
 STATISTICS = {"acceptance_measures", "draft_choice", "position_statistics", "position_exhibits"}

@@ -9,7 +9,7 @@ import pytest
 from draftscope import records
 from tiny_project import ROOT
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.workflow
 
 EXHIBITS = [
     *(f"position/table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")),
