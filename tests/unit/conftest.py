@@ -1,6 +1,9 @@
 """Fixtures that every unit test may use."""
 
+import importlib
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,3 +30,15 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tiny import tiny_model_folder
 
     return tiny_model_folder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., str]:
+    """Run a script's main function in this process; what it printed."""
+
+    def run(script: str, *arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        importlib.import_module(Path(script).stem).main()
+        return capsys.readouterr().out
+
+    return run

@@ -1,60 +1,18 @@
 """What is not compared: too few prompts, too little in a log, and arguments that mean nothing."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import engine_logs as logs
 import numpy as np
-import pyarrow as pa
 import pytest
+from compared_logs import GAMMA, macro, micro, sums, write
 from draftscope import records
 from draftscope.acceptance import printing
 from draftscope.acceptance.compare import Plan, compare
 from draftscope.acceptance.logs import Log
-from draftscope.acceptance.sums import of_rounds
 from draftscope.acceptance.table import measure
 from draftscope.errors import UserError
-from draftscope.schemas import SCHEMAS
 from draftscope.statistics import prompts_needed, smallest_difference
 from draftscope.writing import atomic
 from scipy import stats
-
-GAMMA = 4
-
-
-def sums(drawn):
-    return of_rounds(pa.Table.from_pylist(logs.round_rows(drawn, GAMMA), SCHEMAS["rounds"]))
-
-
-def pooled(found, pooling):
-    (row,) = [row for row in found.rows if row["pooling"] == pooling]
-    return row
-
-
-def macro(found):
-    return pooled(found, "macro")
-
-
-def micro(found):
-    return pooled(found, "micro")
-
-
-def write(path, drawn):
-    records.write(path, logs.round_rows(drawn, GAMMA), "rounds", {})
-    return path
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run a script's main function in this process; what it printed."""
-
-    def run(script, *arguments):
-        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
-        importlib.import_module(Path(script).stem).main()
-        return capsys.readouterr().out
-
-    return run
 
 
 def constant(values):
