@@ -52,6 +52,20 @@ def base_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return dict(record["base"]) | {"location": location}
 
 
+def made_from(base: Mapping[str, Any], folder: str | os.PathLike) -> dict[str, Any]:
+    """The part of a record in `folder` by which `base_of` finds what it was made from."""
+    return {
+        "base": {key: value for key, value in base.items() if key != "location"},
+        "base_location": os.path.relpath(base["location"], folder),
+    }
+
+
+def require_base(name: str, settings: Mapping[str, Any], base: Mapping[str, Any]) -> None:
+    """Raises UserError unless `base` is the record that the settings of a model name."""
+    if base["name"] != settings["base"]:
+        raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
+
+
 def folder_of(record: Mapping[str, Any]) -> Path:
     """The folder that holds a model's tokenizer and, unless it is derived, its weights.
 

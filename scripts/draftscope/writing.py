@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,33 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextlib.contextmanager
+def whole_folder(final: str | os.PathLike) -> Iterator[Path]:
+    """A name for a folder to make, which takes the place of `final` when the block ends well.
+
+    The folder is not there yet. The one around it is the block's own, for whatever else it
+    writes, and is removed at the end; what a killed run left of it is removed first. Files get the
+    modes of ordinary new ones: some libraries make theirs private to their owner.
+    """
+    final = Path(final)
+    prefix = f".{final.name}.making-"
+    for stale in final.parent.glob(f"{prefix}*"):
+        shutil.rmtree(stale)
+    around = Path(tempfile.mkdtemp(dir=final.parent, prefix=prefix))
+    try:
+        made = around / final.name
+        yield made
+        mask = _umask()
+        for path in made.rglob("*"):
+            if path.is_file():
+                path.chmod(0o666 & ~mask)
+        if final.exists():
+            shutil.rmtree(final)
+        made.rename(final)
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:

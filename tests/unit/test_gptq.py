@@ -248,7 +248,7 @@ def test_case_63_a_quantization_that_fails_leaves_no_weights(base, tmp_path, mon
         raise MemoryError
 
     monkeypatch.setattr(gptq, "_quantize", dies)
-    (tmp_path / ".quantizing-old").mkdir()
+    (tmp_path / ".weights.making-old").mkdir()
     with pytest.raises(MemoryError):
         models.resolve("small-gptq", SETTINGS, tmp_path, base, calibration_ids())
     assert list(tmp_path.iterdir()) == []

@@ -106,7 +106,7 @@ def test_the_laptop_model_resolves_and_runs(tmp_path):
     registry = yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
     row = registry["smollm2-135m"]
     record = models.resolve("smollm2-135m", row, tmp_path / "smollm2-135m")
-    assert not list((tmp_path / "smollm2-135m").glob(".converting-*"))
+    assert not list((tmp_path / "smollm2-135m").glob(".*making-*"))
     target = models.load(tmp_path / "smollm2-135m" / "model.json", "cpu")
     assert (target.vocabulary_size, target.head_size, target.eos_ids) == (49152, 49152, {2})
     assert target.quantization == "Q4_1, dequantized" and target.dtype == "float32"

@@ -112,3 +112,33 @@ def test_a_full_disk_is_told_from_other_faults(tmp_path, monkeypatch, call):
     with pytest.raises(OSError, match="Input/output error"):
         writing.write_json(tmp_path / "x.json", 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_case_63_a_folder_appears_whole_and_takes_the_place_of_the_old_one(tmp_path):
+    final = tmp_path / "weights"
+    (tmp_path / ".weights.making-old").mkdir()  # left by a killed run
+    for content in ("first", "second"):
+        with writing.whole_folder(final) as folder:
+            assert not folder.exists() and folder.name == "weights"
+            (folder / "inner").mkdir(parents=True)
+            (folder / "inner" / "x").write_text(content)
+            (folder / "inner" / "x").chmod(0o600)
+            folder.with_name("scratch").write_text("")
+            assert content == "first" or (final / "inner" / "x").read_text() == "first"
+        assert (final / "inner" / "x").read_text() == content
+        assert list(tmp_path.iterdir()) == [final]
+    (tmp_path / "ordinary").write_text("")
+    mode = (tmp_path / "ordinary").stat().st_mode
+    assert (final / "inner" / "x").stat().st_mode == mode
+
+
+def test_case_63_a_fault_leaves_the_old_folder_and_nothing_else(tmp_path):
+    final = tmp_path / "weights"
+    with writing.whole_folder(final) as folder:
+        folder.mkdir()
+        (folder / "x").write_text("old")
+    with pytest.raises(MemoryError), writing.whole_folder(final) as folder:
+        folder.mkdir()
+        (folder / "x").write_text("half")
+        raise MemoryError
+    assert (final / "x").read_text() == "old" and list(tmp_path.iterdir()) == [final]

@@ -6,8 +6,6 @@ from one target is a draft of another one too, but not the draft that was measur
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from draftscope.checkpoints import CONVERTED, folder_of
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
+from draftscope.writing import whole_folder
 
 REQUIRED = {"base", "train"}
 OPTIONAL = {"layers", "target"}
@@ -36,19 +35,11 @@ def save(
     Args:
         how: what was done to the base, for the revision.
     """
-    folder = Path(folder)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".saving-"))
-    try:
-        target = temporary / CONVERTED
+    final = Path(folder) / CONVERTED
+    with whole_folder(final) as target:
         model.save_pretrained(target, max_shard_size="1000GB")
         tokenizer.save_pretrained(target)
         checkpoint.check(target, name)
-        final = folder / CONVERTED
-        if final.exists():
-            shutil.rmtree(final)
-        target.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     files = checkpoint.inventory(final)
     weights = files["model.safetensors"]["sha256"]
     return {

@@ -6,9 +6,6 @@ computes in the data type of the run, with the values the quantized file holds.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from draftscope.checkpoints import CONVERTED, folder_of, load_tokenizer
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights, tokenizer_sha256
+from draftscope.writing import whole_folder
 
 REQUIRED = {"path", "sha256", "tokenizer_probes"}
 OPTIONAL: set[str] = set()
@@ -70,35 +68,17 @@ def convert(name: str, path: Path, settings: Mapping[str, Any], folder: Path) ->
         UserError: the file is truncated or another one, or a probe disagrees.
     """
     verify(name, path, settings)
-    for stale in folder.glob(".converting-*"):  # left by a killed run
-        shutil.rmtree(stale)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".converting-"))
-    try:
-        quantization = _write_checkpoint(path, temporary)
-        tokenizer = load_tokenizer(temporary)
+    final = folder / CONVERTED
+    with whole_folder(final) as target:
+        quantization = _write_checkpoint(path, target)
+        tokenizer = load_tokenizer(target)
         check_probes(name, tokenizer, settings["tokenizer_probes"])
-        final = folder / CONVERTED
-        if final.exists():
-            shutil.rmtree(final)
-        _open_modes(temporary)
-        temporary.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return {
         "revision": f"sha256:{settings['sha256']}",
         "quantization": quantization,
         "tokenizer_sha256": tokenizer_sha256(tokenizer),
         "files": checkpoint.inventory(final),
     }
-
-
-def _open_modes(folder: Path) -> None:
-    """Give the files the modes of ordinary new ones: temporary ones are private to their owner."""
-    mask = os.umask(0)
-    os.umask(mask)
-    for path in folder.iterdir():
-        path.chmod(0o666 & ~mask)
-    folder.chmod(0o777 & ~mask)
 
 
 def verify(name: str, path: Path, settings: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ import importlib.metadata
 import json
 import logging
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,11 +24,12 @@ from typing import Any
 import torch
 
 from draftscope import extras
-from draftscope.checkpoints import CONVERTED, TEXT_DRAFTS, folder_of, load_tokenizer
+from draftscope.checkpoints import CONVERTED, TEXT_DRAFTS, folder_of, load_tokenizer, require_base
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.gptq_kernels import environment, quiet
 from draftscope.models.loaded import Weights, tokenizer_sha256
+from draftscope.writing import whole_folder
 
 REQUIRED = {"base", "bits", "group_size", "calibration"}
 OPTIONAL: set[str] = set()
@@ -60,22 +60,12 @@ def resolve(
     extras.require("gptq", name)
     source = _source(name, settings, base)
     _check_calibration(name, settings, calibration)
-    folder = Path(folder)
-    for stale in folder.glob(".quantizing-*"):  # left by a killed run
-        shutil.rmtree(stale)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".quantizing-"))
-    try:
-        target = temporary / CONVERTED
+    final = Path(folder) / CONVERTED
+    with whole_folder(final) as target:
         _quantize(name, source, target, settings["bits"], settings["group_size"], calibration)
         tokenizer = load_tokenizer(source)
         tokenizer.save_pretrained(target)
         checkpoint.check(target, name)
-        final = folder / CONVERTED
-        if final.exists():
-            shutil.rmtree(final)
-        target.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     files = checkpoint.inventory(final)
     weights = files["model.safetensors"]["sha256"]
     method = f"gptq{settings['bits']}-g{settings['group_size']}"
@@ -110,8 +100,7 @@ def calibration_sha256(calibration: Sequence[Sequence[int]]) -> str:
 
 
 def _source(name: str, settings: Mapping[str, Any], base: Mapping[str, Any]) -> Path:
-    if base["name"] != settings["base"]:
-        raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
+    require_base(name, settings, base)
     if base["kind"] in TEXT_DRAFTS:
         raise UserError(f"model {name}: its base {base['name']} has no weights to quantize")
     if "base" in base:

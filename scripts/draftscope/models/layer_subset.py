@@ -7,14 +7,13 @@ where distillation starts from, and what distillation is measured against.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from draftscope.checkpoints import TEXT_DRAFTS, base_of, folder_of
+from draftscope.checkpoints import TEXT_DRAFTS, base_of, folder_of, made_from, require_base
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -38,8 +37,7 @@ def resolve(
         "revision": f"{base['revision']} layers {','.join(map(str, layers))}",
         "layers": layers,
         "tokenizer_sha256": base.get("tokenizer_sha256"),
-        "base": {key: value for key, value in base.items() if key != "location"},
-        "base_location": os.path.relpath(base["location"], folder),
+        **made_from(base, folder),
     }
 
 
@@ -57,8 +55,7 @@ def load_weights(
 
 def check_base(name: str, settings: Mapping[str, Any], base: Mapping[str, Any]) -> None:
     """Raises UserError unless `base` is the record that the settings name, and has weights."""
-    if base["name"] != settings["base"]:
-        raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
+    require_base(name, settings, base)
     if base["kind"] in (*TEXT_DRAFTS, "llama_cpp"):
         raise UserError(f"model {name}: its base {base['name']} has no layers to take")
 

@@ -18,7 +18,14 @@ from typing import Any
 import torch
 
 from draftscope import extras
-from draftscope.checkpoints import CONVERTED, base_of, folder_of, load_tokenizer
+from draftscope.checkpoints import (
+    CONVERTED,
+    base_of,
+    folder_of,
+    load_tokenizer,
+    made_from,
+    require_base,
+)
 from draftscope.downloads import check_address, fetching
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
@@ -48,8 +55,7 @@ def resolve(
             written.
     """
     extras.require("llama_cpp", name)
-    if base["name"] != settings["base"]:
-        raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
+    require_base(name, settings, base)
     for stale in folder.glob(".making-*"):  # left by a killed run
         shutil.rmtree(stale)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as temporary:
@@ -74,8 +80,7 @@ def resolve(
         "max_positions": opened.max_positions,
         **origin,
         "tokenizer_sha256": base.get("tokenizer_sha256"),
-        "base": {key: value for key, value in base.items() if key != "location"},
-        "base_location": os.path.relpath(base["location"], folder),
+        **made_from(base, folder),
     }
 
 

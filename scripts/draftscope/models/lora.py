@@ -7,9 +7,6 @@ is loaded, in float32, so that the draft costs what its base costs.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,10 +14,11 @@ from typing import Any
 
 import torch
 
-from draftscope.checkpoints import base_of
+from draftscope.checkpoints import base_of, made_from
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import Weights
+from draftscope.writing import whole_folder
 
 REQUIRED = {"base", "target", "weighting", "emphasis", "rank", "alpha", "train"}
 OPTIONAL = {"modules"}
@@ -65,28 +63,20 @@ def save(
     name: str, adapted: Any, folder: Path, base: Mapping[str, Any], how: str
 ) -> dict[str, Any]:
     """Write the adapter to `folder/adapter`, whole or not at all; returns the record's part."""
-    folder = Path(folder)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".saving-"))
-    try:
-        written, target = temporary / "written", temporary / ADAPTER
+    final = Path(folder) / ADAPTER
+    with whole_folder(final) as target:
+        written = target.with_name("written")
         for plan in adapted.peft_config.values():  # a path of this machine otherwise
             plan.base_model_name_or_path = base["name"]
         adapted.save_pretrained(str(written), save_embedding_layers=False)
         target.mkdir()
         for file in FILES:
             (written / file).rename(target / file)
-        final = folder / ADAPTER
-        if final.exists():
-            shutil.rmtree(final)
-        target.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     files = checkpoint.inventory(final)
     return {
         "revision": f"{base['revision']} {how} sha256:{files[FILES[1]]['sha256']}",
         "tokenizer_sha256": base.get("tokenizer_sha256"),
-        "base": {key: value for key, value in base.items() if key != "location"},
-        "base_location": os.path.relpath(base["location"], folder),
+        **made_from(base, folder),
         "files": files,
     }
 

@@ -8,14 +8,13 @@ it stands for the *text* a quantized draft would propose, not for its speed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from draftscope.checkpoints import TEXT_DRAFTS, base_of
+from draftscope.checkpoints import TEXT_DRAFTS, base_of, made_from, require_base
 from draftscope.errors import UserError
 from draftscope.models.loaded import Weights
 
@@ -40,8 +39,7 @@ def resolve(
         raise UserError(f"model {name}: group_size is {group_size}, must be at least 1")
     if base["kind"] in TEXT_DRAFTS:
         raise UserError(f"model {name}: its base {base['name']} has no weights to round")
-    if base["name"] != settings["base"]:
-        raise UserError(f"model {name}: its base is {settings['base']}, not {base['name']}")
+    require_base(name, settings, base)
     method = f"rtn{bits}-g{group_size}-{'symmetric' if symmetric else 'asymmetric'}"
     return {
         "revision": f"{base['revision']} {method}",
@@ -49,8 +47,7 @@ def resolve(
         "group_size": group_size,
         "symmetric": symmetric,
         "tokenizer_sha256": base.get("tokenizer_sha256"),
-        "base": {key: value for key, value in base.items() if key != "location"},
-        "base_location": os.path.relpath(base["location"], folder),
+        **made_from(base, folder),
     }
 
 
