@@ -1,6 +1,8 @@
 """Replay the live texts of each configuration and compare the rounds; greedy texts beside plain.
 
-The files stand in the order of the configurations; --scores only those of drafts that are models.
+The files stand in the order of the configurations; --scores only those of drafts that are models,
+--proposals only those of block drafters whose proposals depend on the text alone. Others are
+decoded live and not replayed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ def main() -> None:
     parser.add_argument("--trajectories", nargs="+", required=True, help="one a configuration")
     parser.add_argument("--rounds", nargs="+", required=True, help="one a configuration")
     parser.add_argument("--scores", nargs="*", default=[], help="one a configuration with a model")
+    parser.add_argument(
+        "--proposals", nargs="*", default=[], help="one a configuration with a block drafter"
+    )
     parser.add_argument("--replay", required=True, help="output, schema lossless_replay")
     parser.add_argument("--greedy", required=True, help="output, schema lossless_greedy")
     arguments = parser.parse_args()
@@ -41,15 +46,16 @@ def main() -> None:
     for option, paths in given.items():
         if len(paths) != len(named):
             raise UserError(f"--{option}: {len(paths)} files for {len(named)} configurations")
-    scores = iter(arguments.scores)
+    scores, proposals = iter(arguments.scores), iter(arguments.proposals)
     options = {key: settings[key] for key in ("resamples", "method")}
     rows, greedy, condition = [], [], {}
     for row, live, rounds in zip(named, arguments.trajectories, arguments.rounds, strict=True):
-        own = replay_inputs.read(row, live, rounds, scores)
+        own = replay_inputs.read(row, live, rounds, scores, proposals)
         condition = own.condition
         key = {name: row[name] for name in ("pair", "domain", "mode")}
         # In a narrow data type a near-tie may fall otherwise in replay, which says nothing of it.
-        for gamma in own.draft_lengths if row["run"] == "speed" else ():
+        replayed = row["run"] == "speed" and not own.live_only
+        for gamma in own.draft_lengths if replayed else ():
             texts, left_out = own.replayed(gamma, settings["replays"], settings["seed"])
             found = compare(
                 texts,
@@ -64,6 +70,8 @@ def main() -> None:
             greedy += [key | dtype | found for found in greedy_rows(own.texts, own.gaps())]
     if next(scores, None) is not None:
         raise UserError("--scores: more files than configurations with a model as their draft")
+    if next(proposals, None) is not None:
+        raise UserError("--proposals: more files than configurations with a block drafter")
     about = {key: condition[key] for key in ("domain", "device_type") if key in condition}
     about["statistics"] = settings
     records.write(arguments.replay, rows, "lossless_replay", about)

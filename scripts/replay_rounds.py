@@ -1,7 +1,7 @@
 """Replay one draft on the trajectories of a target, domain and mode, for every draft length.
 
-Reads trajectories and, for a draft that is a model, its scores under the decoding law. Writes
-the rounds of the speculative loop and their expectation without sampling noise.
+Reads trajectories and, for a draft that is a model, its scores under the decoding law; for a block
+drafter what it proposes at every position. Writes the rounds of the speculative loop and their expectation without sampling noise.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from draftscope import records
+from draftscope.checkpoints import BLOCK_DRAFTS
 from draftscope.drafters import of_text
 from draftscope.errors import UserError, command, json_argument
 from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
+from draftscope.replay.blocks import proposed, read_proposals
 from draftscope.shards import require_complete
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,9 @@ def main() -> None:
         "that lacks a prompt is refused",
     )
     parser.add_argument("--scores", nargs="+", default=[], help="Parquet shards, of a model draft")
+    parser.add_argument(
+        "--proposals", nargs="+", default=[], help="Parquet shards, of a block drafter"
+    )
     parser.add_argument("--rounds", required=True, help="Parquet file to write")
     parser.add_argument("--expected", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
@@ -56,9 +61,15 @@ def main() -> None:
         require_complete(arguments.trajectories, arguments.prompts)
     trajectories = records.read_many(arguments.trajectories, "trajectories")
     condition = records.condition(trajectories)
-    rule = "speculative_sampling" if settings["law"]["temperature"] > 0 else "greedy"
+    of_blocks = settings["draft_settings"]["kind"] in BLOCK_DRAFTS
+    sampled = "exact_match" if of_blocks else "speculative_sampling"
+    rule = sampled if settings["law"]["temperature"] > 0 else "greedy"
     proposer = of_text.proposer(settings["draft_settings"], condition)
-    if proposer is None:
+    if of_blocks:
+        if not arguments.proposals:
+            raise UserError(f"draft {settings['draft']} drafts blocks: give its --proposals")
+        blocks, condition = read_proposals(arguments.proposals, settings["draft"])
+    elif proposer is None:
         if not arguments.scores:
             raise UserError(f"draft {settings['draft']} is a model: give its --scores")
         scores, scored = read_scores(arguments.scores, settings["draft"], SCORES[rule])
@@ -75,7 +86,13 @@ def main() -> None:
         if trajectory["status"] != "ok" or not len(trajectory["token_ids"]):
             continue
         key = (trajectory["prompt_id"], trajectory["sample"])
-        if proposer is None and key not in scores:
+        if of_blocks:
+            draft = proposed(blocks, key, trajectory["token_ids"])
+        elif proposer is not None:
+            draft = proposer
+        elif key in scores:
+            draft = scores[key]
+        else:
             raise UserError(
                 f"prompt {key[0]}, sample {key[1]} has no {LAW} scores of draft "
                 f"{settings['draft']}; delete the scores of its shard and run again"
@@ -83,7 +100,7 @@ def main() -> None:
         replays.append(
             replay_trajectory(
                 trajectory,
-                scores[key] if proposer is None else proposer,
+                draft,
                 settings["draft_lengths"],
                 rule,
                 run_seed=settings["seed"],

@@ -37,7 +37,7 @@ def main() -> None:
         decoding_law({"law": law})
     runtime.prepare(settings["threads"])
     from draftscope import models, records
-    from draftscope.checkpoints import TEXT_DRAFTS
+    from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
     from draftscope.models.vocabulary import align
     from draftscope.scoring import check_disagreement, require_same_target, score
 
@@ -62,6 +62,9 @@ def main() -> None:
             )
         if record["kind"] in TEXT_DRAFTS:
             log.info("%s is replayed from the text by its own proposer: nothing to score", name)
+            continue
+        if record["kind"] in BLOCK_DRAFTS:
+            log.info("%s proposes blocks and is replayed from them: nothing to score", name)
             continue
         draft = models.load(record, *how)
         drafts.append((draft, align(target, draft, allow_special=allowed[name])))

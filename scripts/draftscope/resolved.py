@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from draftscope.block_study.settings import BlockStudy
 from draftscope.certificate_study.settings import CertificateStudy
+from draftscope.checkpoints import BLOCK_DRAFTS
 from draftscope.domains.settings import TreeStudy
 from draftscope.interventions.settings import InterventionStudy
 from draftscope.lossless.settings import Live
@@ -24,7 +26,7 @@ class Resolved:
     `pairs`, `domains` and `modes` are those that are generated, scored and replayed; `live` are
     those of the live loop, `trees` those that token trees are scored on,
     `certificates` those that are certified, `interventions` those of
-    trained drafts; `models` are of all. `calibration` holds the domains whose training prompts some
+    trained drafts; `losses` and `retrace` those of block drafters; `models` are of all. `calibration` holds the domains whose training prompts some
     of them are quantized on, `training` those that some are trained on; `sweep` has the texts of
     the sweep over temperatures.
     """
@@ -41,11 +43,13 @@ class Resolved:
     training: Mapping[str, dict] = field(default_factory=dict)
     sweep: Sweep = field(default_factory=Sweep)
     certificates: CertificateStudy = field(default_factory=CertificateStudy)
+    losses: BlockStudy = field(default_factory=BlockStudy)
+    retrace: BlockStudy = field(default_factory=BlockStudy)
 
     @property
     def replayed(self) -> dict[str, dict]:
         """All pairs that can be scored and replayed: the experiment's, and those of trained drafts."""
-        return {**self.pairs, **self.interventions.pairs}
+        return {**self.pairs, **self.interventions.pairs, **self.losses.pairs}
 
     @property
     def targets(self) -> list[str]:
@@ -119,11 +123,16 @@ class Resolved:
         ]
 
     def group(self, target: str, draft_group: str) -> list[str]:
-        """Drafts scored together in one pass of the target, in the order of the pairs."""
+        """Drafts scored together in one pass of the target, in the order of the pairs.
+
+        Block drafters are not among them: they have no distribution at every position.
+        """
         return list(
             dict.fromkeys(
                 pair["draft"]
                 for pair in self.replayed.values()
-                if pair["target"] == target and pair["draft_group"] == draft_group
+                if pair["target"] == target
+                and pair["draft_group"] == draft_group
+                and self.models[pair["draft"]]["kind"] not in BLOCK_DRAFTS
             )
         )

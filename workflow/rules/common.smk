@@ -12,7 +12,7 @@ ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from draftscope import closure, extras
-from draftscope.checkpoints import TEXT_DRAFTS, local_files
+from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS, local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
 from draftscope.model_rows import Calibration, teacher_of
@@ -44,7 +44,12 @@ wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
     target=alternatives([*EXPERIMENT.targets, *EXPERIMENT.trees.targets]),
     pair=alternatives(
-        {**EXPERIMENT.replayed, **EXPERIMENT.live.pairs, **EXPERIMENT.trees.pairs}
+        {
+            **EXPERIMENT.replayed,
+            **EXPERIMENT.live.pairs,
+            **EXPERIMENT.trees.pairs,
+            **EXPERIMENT.retrace.pairs,
+        }
     ),
     draft_group=alternatives(
         {pair["draft_group"] for pair in EXPERIMENT.replayed.values()}
@@ -101,7 +106,7 @@ def kinds(models):
         row = EXPERIMENT.models[queue.pop()]
         found.add(row["kind"])
         # What was quantized or distilled here is a checkpoint of its own, without its base.
-        if "base" in row and row["kind"] not in ("gptq", "distilled"):
+        if "base" in row and row["kind"] not in ("gptq", "distilled", "retrace"):
             queue.append(row["base"])
     return sorted(found)
 
@@ -186,10 +191,24 @@ def trajectory_shards(target, domain, mode):
     ]
 
 
+def is_scored(draft):
+    """Whether a draft has a distribution at every position; others propose tokens."""
+    return EXPERIMENT.models[draft]["kind"] not in TEXT_DRAFTS | BLOCK_DRAFTS
+
+
+def proposal_shards(pair, domain, mode):
+    """The shards that hold what a block drafter proposes; none for another draft."""
+    row = EXPERIMENT.replayed[pair]
+    if EXPERIMENT.models[row["draft"]]["kind"] not in BLOCK_DRAFTS:
+        return []
+    folder = RESULTS / "proposals" / row["target"] / row["draft"] / domain / mode
+    return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
+
+
 def score_shards(pair, domain, mode):
     """The shards that hold a pair's scores; none for a draft that has no distribution of its own."""
     row = EXPERIMENT.replayed[pair]
-    if EXPERIMENT.models[row["draft"]]["kind"] in TEXT_DRAFTS:
+    if not is_scored(row["draft"]):
         return []
     folder = RESULTS / "scores" / row["target"] / row["draft_group"] / domain / mode
     return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
@@ -268,7 +287,9 @@ def group_settings(target, draft_group):
             "allow_special_differences": pair["allow_special_differences"],
         }
         for pair in EXPERIMENT.replayed.values()
-        if pair["target"] == target and pair["draft_group"] == draft_group
+        if pair["target"] == target
+        and pair["draft_group"] == draft_group
+        and pair["draft"] in EXPERIMENT.group(target, draft_group)
     ]
 
 

@@ -41,6 +41,7 @@ def live_run(run, pair, mode):
     shared = {
         "draft_dtype": own.draft_dtype if own else None,
         "allow_special_differences": live_pair(pair)["allow_special_differences"],
+        **live_drafting(pair),
         **compute(study),
     }
     if run == "divergence":
@@ -141,7 +142,8 @@ def compared_configurations():
 
 
 def compared_files(name):
-    """One file of each of them; of scores only where the draft is a model."""
+    """One file of each of them; of scores and proposals only where there are such."""
+    given = {"scores": has_scores, "proposals": has_proposals}
     return [
         RESULTS
         / "live"
@@ -151,13 +153,28 @@ def compared_files(name):
         / row["mode"]
         / f"{name}.parquet"
         for row in compared_configurations()
-        if name != "scores" or has_scores(row["pair"])
+        if name not in given or given[name](row["pair"])
     ]
 
 
 def has_scores(pair):
-    """A draft that is a model; text drafts have no distribution of their own to score."""
-    return EXPERIMENT.models[live_pair(pair)["draft"]]["kind"] not in TEXT_DRAFTS
+    """A draft that is a model; others have no distribution of their own to score."""
+    return is_scored(live_pair(pair)["draft"])
+
+
+def has_proposals(pair):
+    """A block drafter whose proposals depend on the text alone, so that they can be replayed."""
+    row = live_pair(pair)
+    kind = EXPERIMENT.models[row["draft"]]["kind"]
+    return kind == "dflash" and row["drafting"] != "sampled"
+
+
+def live_drafting(pair):
+    """How a block drafter chooses its tokens; nothing for other drafts."""
+    row = live_pair(pair)
+    if EXPERIMENT.models[row["draft"]]["kind"] not in BLOCK_DRAFTS:
+        return {}
+    return {"drafting": row["drafting"] or "argmax"}
 
 
 def live_targets():

@@ -71,6 +71,40 @@ rule lossless_scores:
         " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
 
 
+rule lossless_proposals:
+    input:
+        trajectories=RESULTS / "live/{run}/{pair}/{domain}/{mode}/trajectories.parquet",
+        target=lambda wildcards: model_file(live_pair(wildcards.pair)["target"]),
+        draft=lambda wildcards: model_file(live_pair(wildcards.pair)["draft"]),
+    output:
+        RESULTS / "live/{run}/{pair}/{domain}/{mode}/proposals.parquet",
+    log:
+        LOGS / "live/proposals/{run}/{pair}/{domain}/{mode}.log",
+    wildcard_constraints:
+        run="speed|divergence",
+    conda:
+        "../../envs/gpu.yaml"
+    threads: LIVE.threads
+    resources:
+        **requests(LIVE, models_of_pair),
+    params:
+        settings=lambda wildcards: as_json(
+            **{
+                key: value
+                for key, value in live_run(
+                    wildcards.run, wildcards.pair, wildcards.mode
+                ).items()
+                if key in ("draft_dtype", "device", "dtype", "attention", "threads")
+            },
+        ),
+        code=lambda wildcards: digest("propose_blocks.py", models_of_pair(wildcards)),
+    shell:
+        "DRAFTSCOPE_GPUS={resources.gpu}"
+        " python scripts/propose_blocks.py --settings {params.settings:q} --live"
+        " --target {input.target:q} --draft {input.draft:q}"
+        " --trajectories {input.trajectories:q} --output {output:q} 2> {log:q}"
+
+
 rule lossless_statistics:
     input:
         code=sources("lossless_statistics.py"),
@@ -116,6 +150,7 @@ rule lossless_replay:
         trajectories=compared_files("trajectories"),
         rounds=compared_files("rounds"),
         scores=compared_files("scores"),
+        proposals=compared_files("proposals"),
         records=[
             path
             for row in compared_configurations()
@@ -139,10 +174,13 @@ rule lossless_replay:
         scores=lambda wildcards, input: (
             ["--scores", *input.scores] if input.scores else []
         ),
+        proposals=lambda wildcards, input: (
+            ["--proposals", *input.proposals] if input.proposals else []
+        ),
     shell:
         "python scripts/lossless_replay.py --settings {params.settings:q}"
         " --trajectories {input.trajectories:q} --rounds {input.rounds:q} {params.scores:q}"
-        " --replay {output.replay:q} --greedy {output.greedy:q} 2> {log:q}"
+        " {params.proposals:q} --replay {output.replay:q} --greedy {output.greedy:q} 2> {log:q}"
 
 
 rule lossless_equivalence:

@@ -14,6 +14,7 @@ rule replay_rounds:
         ),
         prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
         scores=lambda wildcards: score_shards(**wildcards),
+        proposals=lambda wildcards: proposal_shards(**wildcards),
         record=lambda wildcards: draft_records(
             EXPERIMENT.replayed[wildcards.pair]["draft"]
         ),
@@ -43,7 +44,11 @@ rule replay_rounds:
         scores=lambda wildcards, input: (
             ["--scores", *input.scores] if input.scores else []
         ),
+        proposals=lambda wildcards, input: (
+            ["--proposals", *input.proposals] if input.proposals else []
+        ),
     shell:
         "python scripts/replay_rounds.py --settings {params.settings:q}"
         " --trajectories {input.trajectories:q} --prompts {input.prompts:q} {params.scores:q}"
+        " {params.proposals:q}"
         " --rounds {output.rounds:q} --expected {output.expected:q} 2> {log:q}"

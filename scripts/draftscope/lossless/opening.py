@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from draftscope import models
 from draftscope.drafters import of_text
 from draftscope.drafters.model import Drafter, TextDraft
+from draftscope.errors import UserError
 from draftscope.live.batched_draft import BatchedDrafter, BatchedModelDraft, SeparateDrafts
 from draftscope.live.batched_model import BatchedModel
 from draftscope.live.run import model_draft
@@ -18,24 +19,45 @@ from draftscope.models.vocabulary import Alignment, align
 
 @dataclass(frozen=True)
 class OpenPair:
-    """Target and draft, and the law that both decode under; a text draft has no alignment."""
+    """Target and draft, and the law that both decode under.
+
+    Drafts without a vocabulary of their own, of the text or of blocks, have no alignment.
+    `drafting` says how a block drafter chooses its tokens: argmax or sampled.
+    """
 
     target: LoadedModel
     draft: LoadedModel
     law: Mapping[str, float]
     alignment: Alignment | None
+    drafting: str = "argmax"
 
     def drafter(self) -> Drafter:
         """What drafts for one text."""
+        if self._of_blocks is not None:
+            return self._of_blocks(self.draft, self.target, self.law, self.drafting)
         if self.alignment is None:
             return self._text_draft()
         return model_draft(self.draft, self.alignment, self.law)
 
     def batched_drafter(self) -> BatchedDrafter:
-        """What drafts for several texts at once."""
+        """What drafts for several texts at once.
+
+        Raises:
+            UserError: a block drafter, which reads the target's states of one text.
+        """
+        if self._of_blocks is not None:
+            raise UserError(
+                f"draft {self.draft.name} of kind {self.draft.kind} drafts for one text at a time; "
+                "set batch_size to 1"
+            )
         if self.alignment is None:
             return SeparateDrafts(self._text_draft)
         return BatchedModelDraft(BatchedModel(self.draft), self.law, self.alignment.masked_ids)
+
+    @property
+    def _of_blocks(self) -> Callable[..., Drafter] | None:
+        """What opens a draft of this kind, where it reads the target's states."""
+        return getattr(models.kind_module(self.draft.kind), "drafter", None)
 
     def _text_draft(self) -> TextDraft:
         proposer = of_text.proposer(self.draft.settings, self.target.condition("target"))
@@ -43,7 +65,8 @@ class OpenPair:
 
     def condition(self) -> dict[str, Any]:
         """What of both models belongs to every number measured with them."""
-        return self.target.condition("target") | self.draft.condition("draft")
+        own = {} if self._of_blocks is None else {"drafting": self.drafting}
+        return self.target.condition("target") | self.draft.condition("draft") | own
 
 
 def open_pair(settings: Mapping[str, Any], target: str, draft: str) -> OpenPair:
@@ -51,7 +74,7 @@ def open_pair(settings: Mapping[str, Any], target: str, draft: str) -> OpenPair:
 
     Args:
         settings: device, dtype, attention, draft_dtype (None: the target's), law,
-            allow_special_differences.
+            allow_special_differences; drafting, of a block drafter.
         target, draft: paths of model.json.
 
     Raises:
@@ -61,6 +84,7 @@ def open_pair(settings: Mapping[str, Any], target: str, draft: str) -> OpenPair:
     loaded = models.load(target, where, settings["dtype"], attention)
     other = models.load(draft, where, settings["draft_dtype"] or settings["dtype"], attention)
     alignment = None
-    if other.model is not None:
+    if other.tokenizer is not None:
         alignment = align(loaded, other, settings["allow_special_differences"])
-    return OpenPair(loaded, other, settings["law"], alignment)
+    drafting = settings.get("drafting", "argmax")
+    return OpenPair(loaded, other, settings["law"], alignment, drafting)

@@ -10,10 +10,11 @@ import numpy as np
 
 import draftscope.lossless.schemas  # noqa: F401  (registers the schemas)
 from draftscope import records
-from draftscope.checkpoints import TEXT_DRAFTS
-from draftscope.drafters import of_text
+from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
+from draftscope.drafters import Proposer, of_text
 from draftscope.errors import UserError
 from draftscope.lossless.replay_check import COMPARED, Replayed, replay_text
+from draftscope.replay.blocks import proposed, read_proposals
 
 Key = tuple[str, int, int]
 COLUMNS = ("log_p", "log_q", "top2_gap", "draft_argmax", "target_disagreement")
@@ -21,7 +22,11 @@ COLUMNS = ("log_p", "log_q", "top2_gap", "draft_argmax", "target_disagreement")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Live texts, their rounds and their scores, by (prompt, sample, draft length)."""
+    """Live texts, their rounds and their scores, by (prompt, sample, draft length).
+
+    `blocks` holds what a block drafter proposed along each text. `live_only`: what was proposed
+    depends on more than the text, so that nothing can be replayed.
+    """
 
     texts: list[dict[str, Any]]
     rounds: Mapping[Key, Mapping[str, np.ndarray]]
@@ -30,6 +35,8 @@ class Inputs:
     greedy: bool
     domain: str
     condition: Mapping[str, Any]
+    blocks: Mapping[Key, np.ndarray] | None = None
+    live_only: bool = False
 
     @property
     def draft_lengths(self) -> list[int]:
@@ -49,7 +56,7 @@ class Inputs:
             one = replay_text(
                 text,
                 self.rounds[key],
-                proposer if self.scores is None else self.scores[key],
+                self._draft(text, proposer),
                 greedy=self.greedy,
                 replays=replays,
                 run_seed=run_seed,
@@ -60,6 +67,12 @@ class Inputs:
             else:
                 found.append(one)
         return found, left_out
+
+    def _draft(self, text: Mapping[str, Any], proposer: Proposer | None) -> Any:
+        key = key_of(text)
+        if self.blocks is not None:
+            return proposed(self.blocks, key, text["token_ids"])
+        return proposer if self.scores is None else self.scores[key]
 
     def gaps(self) -> dict[tuple[str, int], np.ndarray]:
         """Top-2 gaps of the plainly decoded texts, in nats; empty without scores."""
@@ -73,12 +86,19 @@ def key_of(row: Mapping[str, Any]) -> Key:
     return str(row["prompt_id"]), int(row["sample"]), int(row["draft_length"])
 
 
-def read(row: Mapping[str, Any], live: str, rounds: str, scores: Iterator[str]) -> Inputs:
+def read(
+    row: Mapping[str, Any],
+    live: str,
+    rounds: str,
+    scores: Iterator[str],
+    proposals: Iterator[str] | None = None,
+) -> Inputs:
     """Read the files of a configuration.
 
     Args:
         row: draft, draft_settings, law, domain, mode.
         scores: paths; the next one is taken when the draft is a model.
+        proposals: paths; the next one is taken when blocks can be replayed.
 
     Raises:
         UserError: a file is missing, or of another run than the first.
@@ -87,8 +107,15 @@ def read(row: Mapping[str, Any], live: str, rounds: str, scores: Iterator[str]) 
     condition = records.condition(texts)
     table = records.read(rounds, "rounds")
     read_from = {live: condition, rounds: records.condition(table)}
-    scored = None
-    if row["draft_settings"]["kind"] not in TEXT_DRAFTS:
+    scored = blocks = None
+    kind, drafting = row["draft_settings"]["kind"], condition.get("drafting")
+    live_only = kind in BLOCK_DRAFTS and (kind, drafting) != ("dflash", "argmax")
+    if kind in BLOCK_DRAFTS and not live_only:
+        path = next(proposals or iter(()), None)
+        if path is None:
+            raise UserError(f"draft {row['draft']} drafts blocks: give its --proposals")
+        blocks, read_from[path] = read_proposals([path], row["draft"], "live_proposals")
+    elif kind not in TEXT_DRAFTS | BLOCK_DRAFTS:
         path = next(scores, None)
         if path is None:
             raise UserError(f"draft {row['draft']} is a model: give its --scores")
@@ -117,4 +144,6 @@ def read(row: Mapping[str, Any], live: str, rounds: str, scores: Iterator[str]) 
         row["law"]["temperature"] == 0,
         row["domain"],
         condition,
+        blocks,
+        live_only,
     )

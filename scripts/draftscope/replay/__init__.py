@@ -10,6 +10,7 @@ from draftscope.replay.expected import ExpectedRounds, expected_rounds
 from draftscope.replay.rounds import (
     Proposals,
     accept_prob_emitted,
+    agreement,
     greedy_rounds,
     proposals,
     proposed_rounds,
@@ -23,6 +24,7 @@ __all__ = [
     "Proposals",
     "Replay",
     "accept_prob_emitted",
+    "agreement",
     "expected_rounds",
     "expected_table",
     "greedy_rounds",

@@ -148,6 +148,21 @@ class Proposals:
         return self.agreeing > 0
 
 
+def agreement(draft_ids: np.ndarray, token_ids: np.ndarray) -> Proposals:
+    """What blocks that were drafted beforehand would offer, and how much of it the text has.
+
+    Args:
+        draft_ids: [n, K] the block that a round starting at each position would draft.
+        token_ids: [n] the trajectory.
+    """
+    draft_ids, tokens = np.asarray(draft_ids), np.asarray(token_ids)
+    same = np.zeros(draft_ids.shape, bool)
+    for slot in range(min(draft_ids.shape[1], len(tokens))):
+        same[: len(tokens) - slot, slot] = draft_ids[: len(tokens) - slot, slot] == tokens[slot:]
+    agreeing = np.logical_and.accumulate(same, axis=1).sum(axis=1)
+    return Proposals(np.full(len(tokens), draft_ids.shape[1], np.int64), agreeing)
+
+
 def proposals(
     prompt_ids: Sequence[int], token_ids: Sequence[int], proposer: Proposer, gamma: int
 ) -> Proposals:

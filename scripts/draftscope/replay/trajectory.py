@@ -15,6 +15,7 @@ from draftscope.ends import effective_budget
 from draftscope.errors import UserError
 from draftscope.replay.expected import ExpectedRounds, expected_rounds
 from draftscope.replay.rounds import (
+    Proposals,
     RoundTable,
     greedy_rounds,
     proposals,
@@ -24,7 +25,7 @@ from draftscope.replay.rounds import (
 )
 from draftscope.schemas import SCHEMAS
 
-RULES = ("greedy", "speculative_sampling")
+RULES = ("greedy", "speculative_sampling", "exact_match")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Replay:
 
 def replay_trajectory(
     trajectory: Mapping[str, Any],
-    draft: Mapping[str, np.ndarray] | Proposer,
+    draft: Mapping[str, np.ndarray] | Proposer | Proposals,
     draft_lengths: Sequence[int],
     rule: str,
     *,
@@ -77,8 +78,10 @@ def replay_trajectory(
         trajectory: prompt_id, sample, prompt_token_ids, token_ids, budget, stop_reason.
         draft: for a model its scores under the decoding law, arrays [n]: token_ids and
             draft_argmax (greedy), log_p, log_q, target_disagreement (speculative sampling);
-            for a drafter without a model its proposer.
-        rule: greedy or speculative_sampling.
+            for a drafter without a model its proposer; for a block drafter what it proposed
+            (`agreement`).
+        rule: greedy, speculative_sampling, or exact_match: argmax drafts that stand when they are
+            what the target sampled, which given the text leaves nothing to chance.
         run_seed, domain: with prompt and sample the key of the uniforms, which all drafts and
             draft lengths share.
 
@@ -90,7 +93,7 @@ def replay_trajectory(
         UserError: the scores belong to other tokens; the stop reason contradicts the tokens.
     """
     if rule not in RULES:
-        raise UserError(f"unknown acceptance rule {rule!r}; replay knows {' and '.join(RULES)}")
+        raise UserError(f"unknown acceptance rule {rule!r}; replay knows {', '.join(RULES)}")
     prompt_id, sample = str(trajectory["prompt_id"]), int(trajectory["sample"])
     tokens = np.asarray(trajectory["token_ids"])
     ends = {"budget": trajectory["budget"], "stop_reason": trajectory["stop_reason"]}
@@ -103,12 +106,16 @@ def replay_trajectory(
         raise UserError(f"prompt {prompt_id}, sample {sample}: {error}") from error
 
     if not isinstance(draft, Mapping):
-        blocks = proposals(trajectory["prompt_token_ids"], tokens, draft, max(draft_lengths))
+        blocks = draft
+        if not isinstance(draft, Proposals):
+            blocks = proposals(trajectory["prompt_token_ids"], tokens, draft, max(draft_lengths))
         for gamma in draft_lengths:
             table = proposed_rounds((), tokens, blocks, gamma, **ends)
             replay.add(table, gamma, counted(table), blocks.first_agrees.mean())
         return replay
 
+    if rule == "exact_match":
+        raise ValueError("exact_match is replayed from what a drafter proposed, not from scores")
     if not np.array_equal(draft["token_ids"], tokens):
         raise UserError(
             f"prompt {prompt_id}, sample {sample}: the scores belong to other tokens than the "
