@@ -63,6 +63,12 @@ def training_marks(model):
     return training_files(model, "marks")
 
 
+def block_base(model):
+    """The record of the DFlash drafter that a ReTrace one starts from; none for others."""
+    row = EXPERIMENT.models[model]
+    return [model_file(row["base"])] if row["kind"] == "retrace" else []
+
+
 def may_differ(model):
     """Whether a pair of a trained draft and its target lets special tokens differ."""
     pair = {"draft": model, "target": teacher_of(EXPERIMENT.models[model])}

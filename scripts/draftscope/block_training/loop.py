@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from draftscope.block_training.anchors import draw_anchors, every_anchor
 from draftscope.block_training.target import Reading, TargetSide
 from draftscope.block_training.vocabulary import places
-from draftscope.drafters.dflash import DFlash, block_mask
+from draftscope.drafters.dflash import DFlash, KeysValues, block_mask
 from draftscope.losses import LOSSES, block_loss
 from draftscope.training.examples import Example
 from draftscope.training.loss import blocks as slices
@@ -69,6 +69,7 @@ class BlockTrainer(Run):
         loss: name, smoothing and decay of the loss; see `draftscope.losses.block_loss`.
         anchors: blocks of a text and step.
         decay: weight decay of AdamW.
+        more: further networks that are trained.
     """
 
     def __init__(
@@ -83,8 +84,13 @@ class BlockTrainer(Run):
         plan: Plan,
         narrow: torch.dtype | None = None,
         decay: float = 0.0,
+        *more: nn.Module,
     ) -> None:
-        trained = {n: value for n, value in net.named_parameters() if value.requires_grad}
+        trained = {
+            f"{place}.{name}": value
+            for place, part in enumerate((net, *more))
+            for name, value in part.named_parameters()
+        }
         visits = [len(text.emitted) for text in texts]
         super().__init__(name, trained, visits, plan, net.mask_embedding.device, narrow, decay)
         self.net, self.target, self.options = net, target, dict(loss)
@@ -109,23 +115,23 @@ class BlockTrainer(Run):
 
     def states(self, text: Example, reading: Reading, found: Blocks) -> Tensor:
         """States [a, K, width] of the slots 1..K, with their graph."""
-        net, size = self.net, self.net.shape.block_size
-        context = net.fuse(reading.features.to(self.device).float())
-        past = net.keys_values(context, torch.arange(len(context), device=self.device))
-        slots = net.block_inputs(self.anchor_embeddings(text, found))
-        return self.through(slots, past, found, len(context)).view(-1, size, net.shape.width)[:, 1:]
+        past, slots = self.prepare(text, reading, found)
+        states = self.through(slots, past, found, len(reading.features))
+        return states.view(-1, self.net.shape.block_size, self.net.shape.width)[:, 1:]
 
-    def through(self, slots: Tensor, past: Any, found: Blocks, context: int) -> Tensor:
+    def prepare(self, text: Example, reading: Reading, found: Blocks) -> tuple[KeysValues, Tensor]:
+        """Keys and values of the whole text, and the slots [a * block_size, width]."""
+        context = self.net.fuse(reading.features.to(self.device).float())
+        past = self.net.keys_values(context, torch.arange(len(context), device=self.device))
+        ids = torch.tensor([*text.prompt, *text.emitted], dtype=torch.long)[found.anchors]
+        return past, self.net.block_inputs(self.target.embed(ids).to(self.device).float())
+
+    def through(self, slots: Tensor, past: KeysValues, found: Blocks, context: int) -> Tensor:
         """The net over slots of these blocks; [a * block_size, width]."""
         size = self.net.shape.block_size
         anchors = found.anchors.to(self.device)
         positions = (anchors[:, None] + torch.arange(size, device=self.device)).flatten()
         return self.net(slots, positions, past, block_mask(anchors, context, size))
-
-    def anchor_embeddings(self, text: Example, found: Blocks) -> Tensor:
-        """Embeddings [a, width] of the anchors."""
-        ids = torch.tensor([*text.prompt, *text.emitted], dtype=torch.long)[found.anchors]
-        return self.target.embed(ids).to(self.device).float()
 
     def descend(self, reading: Reading, found: Blocks, states: Tensor, texts: int) -> float:
         """Add the gradient of the loss over these blocks / texts; its value.
@@ -133,18 +139,11 @@ class BlockTrainer(Run):
         The head runs over some blocks at a time and its gradient is handed on once.
         """
         leaf = states.detach().requires_grad_()
-        ids = self.place[found.ids].to(self.device)
-        valid = found.valid.to(self.device)
-        width, total, norm = len(self.target.head.ids), 0.0, 0.0
-        for part in slices(len(leaf), width * leaf.shape[1]):
-            log_p = None
-            if self.needs_p:
-                at = found.at[part].to(reading.states.device)
-                log_p = self.target.log_p(reading.states[at], reading.log_z[at]).to(self.device)
-            with self.autocast():
-                logits = self.target.head(leaf[part])
+        total = norm = 0.0
+        for part in slices(len(leaf), len(self.target.head.ids) * leaf.shape[1]):
+            logits, ids, valid, log_p = self._slots(reading, found, leaf, part)
             value, counted = block_loss(
-                logits=logits.float(), ids=ids[part], valid=valid[part], log_p=log_p, **self.options
+                logits=logits, ids=ids, valid=valid, log_p=log_p, **self.options
             )
             value.backward()
             total, norm = total + float(value.detach()), norm + float(counted)
@@ -176,24 +175,35 @@ class BlockTrainer(Run):
             found = blocks_of(text, anchors, self.net.shape.block_size)
             with self.autocast():
                 states = self.states(text, reading, found)
-            for part in slices(len(states), len(self.target.head.ids) * states.shape[1]):
-                same, lost, counted = self._compare(reading, found, states, part)
-                matches.append(same)
-                value, norm = value + lost, norm + counted
+            same, lost, counted = self.compare(reading, found, states)
+            matches.append(same)
+            value, norm = value + lost, norm + counted
         return np.concatenate(matches), value, norm
 
-    def _compare(
-        self, reading: Reading, found: Blocks, states: Tensor, part: slice
+    @torch.no_grad()
+    def compare(
+        self, reading: Reading, found: Blocks, states: Tensor
     ) -> tuple[np.ndarray, float, float]:
+        """Of some blocks: matches bool [a, K], and the sum and divisor of their loss."""
+        matches, value, norm = [], 0.0, 0.0
+        for part in slices(len(states), len(self.target.head.ids) * states.shape[1]):
+            logits, ids, valid, log_p = self._slots(reading, found, states, part)
+            lost, counted = block_loss(
+                logits=logits, ids=ids, valid=valid, log_p=log_p, **self.options
+            )
+            matches.append(((logits.argmax(-1) == ids) & valid).cpu().numpy())
+            value, norm = value + float(lost), norm + float(counted)
+        return np.concatenate(matches), value, norm
+
+    def _slots(
+        self, reading: Reading, found: Blocks, states: Tensor, part: slice
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Logits, places of the text's ids, validity and log p of some blocks' slots."""
         with self.autocast():
             logits = self.target.head(states[part]).float()
-        ids, valid = self.place[found.ids[part]].to(self.device), found.valid[part].to(self.device)
         log_p = None
         if self.needs_p:
             at = found.at[part].to(reading.states.device)
             log_p = self.target.log_p(reading.states[at], reading.log_z[at]).to(self.device)
-        value, counted = block_loss(
-            logits=logits, ids=ids, valid=valid, log_p=log_p, **self.options
-        )
-        same = (logits.argmax(-1) == ids) & valid
-        return same.cpu().numpy(), float(value), float(counted)
+        ids = self.place[found.ids[part]].to(self.device)
+        return logits, ids, found.valid[part].to(self.device), log_p

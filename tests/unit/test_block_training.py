@@ -1,0 +1,252 @@
+"""Training a block drafter: what its blocks see, its loss cut in parts, and going on after a kill."""
+
+import numpy as np
+import pytest
+import torch
+from draftscope import models
+from draftscope.block_training import loop
+from draftscope.block_training.anchors import draw_anchors, every_anchor
+from draftscope.block_training.loop import BlockTrainer, blocks_of, held_out_rounds
+from draftscope.block_training.start import begin, shape_for
+from draftscope.block_training.target import TargetSide
+from draftscope.block_training.vocabulary import draft_vocabulary, places
+from draftscope.drafters.dflash import DFlash, block_mask, spread_layers
+from draftscope.errors import UserError
+from draftscope.losses import LOSSES
+from draftscope.replay import greedy_rounds
+from draftscope.training import checkpoint
+from draftscope.training.examples import Example, split
+from draftscope.training.run import Plan
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import tiny_model_folder
+
+PLAN = Plan(steps=24, batch=2, lr=4e-3, warm_up=2, evaluate_every=8, patience=3, seed=5)
+
+
+# ---- Parts that need no model ------------------------------------------------------------------
+
+
+def test_feature_layers_are_those_of_the_published_configurations():
+    assert spread_layers(36, 5) == (1, 9, 17, 25, 33)
+    assert spread_layers(36, 1) == (18,)
+    assert spread_layers(4, 5) == (1,)
+    assert spread_layers(2, 3) == (0, 1)
+
+
+def test_a_block_sees_what_stands_before_its_anchor_and_itself():
+    mask = block_mask([0, 2], context=4, block_size=2)
+    assert mask.int().tolist() == [
+        [0, 0, 0, 0, 1, 1, 0, 0],
+        [0, 0, 0, 0, 1, 1, 0, 0],
+        [1, 1, 0, 0, 0, 0, 1, 1],
+        [1, 1, 0, 0, 0, 0, 1, 1],
+    ]
+
+
+def test_the_draft_vocabulary_holds_frequent_ids_and_the_end_of_text():
+    assert draft_vocabulary([[5, 5, 3], [3, 5, 7]], 3, {9}, 12).tolist() == [3, 5, 9]
+    assert draft_vocabulary([[5]], 3, set(), 12).tolist() == [0, 1, 5]  # ties go to the lower id
+    assert draft_vocabulary([[5]], 99, set(), 4).tolist() == [0, 1, 2, 3]
+    assert places(np.array([3, 5]), 7).tolist() == [-1, -1, -1, 0, -1, 1, -1]
+    with pytest.raises(UserError, match="no room for the 2 end-of-text ids"):
+        draft_vocabulary([[5]], 1, {1, 2}, 9)
+
+
+TEXT = Example("d", "p", 0, (1, 2, 3), tuple(range(10, 30)))
+
+
+def test_anchors_are_drawn_anew_each_step_and_are_a_function_of_their_arguments():
+    first = draw_anchors(TEXT, 6, 0, 1)
+    assert first.tolist() == draw_anchors(TEXT, 6, 0, 1).tolist()
+    assert first.tolist() != draw_anchors(TEXT, 6, 1, 1).tolist()
+    assert len(set(first)) == 6 and first.min() >= 2 and first.max() <= 21
+    assert draw_anchors(TEXT, 99, 0, 1).tolist() == every_anchor(TEXT).tolist()
+    seen = {int(a) for step in range(60) for a in draw_anchors(TEXT, 6, step, 1)}
+    assert seen == set(every_anchor(TEXT).tolist())  # the last token is anchor of nothing
+
+
+def test_slots_of_a_block_are_the_tokens_after_its_anchor():
+    found = blocks_of(TEXT, np.array([2, 21]), 4)
+    assert found.ids[0].tolist() == [10, 11, 12]
+    assert found.valid.tolist() == [[True] * 3, [True, False, False]]
+    assert found.at[0].tolist() == [0, 1, 2] and found.ids[1, 0] == 29
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=30))
+def test_held_out_rounds_are_those_of_replay_where_slots_are_matches_of_positions(rows):
+    """A drafter whose slot i is right wherever its position is right is replayed by positions."""
+    match = np.array([row[0] for row in rows])
+    slots = np.zeros((len(match), 3), bool)
+    for i in range(3):
+        slots[: len(match) - i, i] = match[i:]
+    tokens, rounds = held_out_rounds(slots)
+    assert tokens == len(match)
+    assert rounds == len(greedy_rounds(match, 3)["start"])
+
+
+# ---- A training --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    folder = tiny_model_folder(tmp_path_factory.mktemp("target") / "m", layers=3, seed=4)
+    record = models.resolve(
+        "tiny", {"kind": "local", "path": str(folder)}, tmp_path_factory.mktemp("record")
+    )
+    return models.load(record, "cpu")
+
+
+def texts_of(count: int, seed: int) -> list[Example]:
+    """Texts that count upwards from a random start, which a drafter can learn."""
+    numbers = np.random.default_rng(seed)
+    found = []
+    for i in range(count):
+        start = int(numbers.integers(10, 60))
+        ids = tuple(10 + (start + j) % 60 for j in range(30))
+        found.append(Example("d", f"p{i}", 0, ids[:4], ids[4:]))
+    return found
+
+
+def trainer(target, loss="ce_decay", plan=PLAN, vocabulary=100, init="target", **options):
+    kept, held = split(texts_of(24, 1), 0.1, seed=1)
+    shape = shape_for(target, 2, 5, None)
+    net = DFlash(shape)
+    begin(net, target, init, plan.seed)
+    ids = draft_vocabulary((t.emitted for t in kept), vocabulary, target.eos_ids, target.head_size)
+    side = TargetSide(
+        target, shape.feature_layers, ids, options.pop("cache_mb", 10), LOSSES[loss].needs_p
+    )
+    settings = {"name": loss, "decay": 4.0, "smoothing": 0.5}
+    return BlockTrainer("draft", net, side, kept, held, settings, 8, plan, **options)
+
+
+@pytest.fixture(scope="module")
+def trained(target, tmp_path_factory):
+    training = trainer(target)
+    history = training.run(tmp_path_factory.mktemp("run") / checkpoint.NAME, "f")
+    return training, history
+
+
+def weights_of(training):
+    return {name: value.detach().clone() for name, value in training.parameters.items()}
+
+
+def test_training_raises_the_acceptance_length_of_texts_it_never_visits(trained):
+    training, history = trained
+    best = next(row for row in history if row["best"])
+    assert best["held_out_tau"] > history[0]["held_out_tau"]
+    assert history[-1]["held_out_loss"] < 0.9 * history[0]["held_out_loss"]
+    columns, _, _ = training.look()
+    assert columns["held_out_tau"] == best["held_out_tau"]
+
+
+def test_the_target_is_frozen(target, trained):
+    assert not any(value.requires_grad for value in target.model.parameters())
+    assert all(value.grad is None for value in target.model.parameters())
+
+
+def test_an_anchor_can_be_drafted_alone_or_among_others(target):
+    """Blocks of one text do not see each other, and none sees what stands after its anchor."""
+    training = trainer(target)
+    text = training.texts[0]
+    reading = training.target.read(text)
+    anchors = np.array([5, 9, 20])
+    with torch.no_grad():
+        together = training.states(text, reading, blocks_of(text, anchors, 5))
+        cut = Example("d", "cut", 0, text.prompt, text.emitted[:6])  # ends with the anchor at 9
+        for place, anchor in enumerate(anchors):
+            alone = training.states(text, reading, blocks_of(text, anchors[place : place + 1], 5))
+            assert torch.allclose(alone[0], together[place], atol=1e-5), anchor
+        short = training.states(cut, training.target.read(cut), blocks_of(cut, anchors[1:2], 5))
+        assert torch.allclose(short[0], together[1], atol=1e-5)
+        moved = training.states(text, reading, blocks_of(text, np.array([10]), 5))
+        assert not torch.allclose(
+            moved[0], together[1], atol=1e-3
+        )  # another anchor is another block
+
+
+@pytest.mark.parametrize("loss", ["ce_decay", "dpace", "dpal", "dpace_forward_kl"])
+def test_the_gradient_does_not_depend_on_how_the_head_is_cut(target, monkeypatch, loss):
+    grads = []
+    for largest in (10**7, 5 * 100):
+        monkeypatch.setattr("draftscope.training.loss.LARGEST_BLOCK", largest)
+        training = trainer(target, loss)
+        value = training.loss([0, 1])
+        grads.append((value, {n: p.grad.clone() for n, p in training.parameters.items()}))
+    (one, whole), (other, cut) = grads
+    assert one == pytest.approx(other, rel=1e-5)
+    for name, grad in whole.items():
+        assert torch.allclose(grad, cut[name], atol=1e-6, rtol=1e-4), name
+
+
+def test_probabilities_of_the_target_are_those_of_its_whole_vocabulary(target):
+    training = trainer(target, "dpal", vocabulary=50)
+    text = training.texts[0]
+    reading = training.target.read(text)
+    found = training.target.log_p(reading.states, reading.log_z)
+    ids = torch.tensor([*text.prompt, *text.emitted])[None]
+    logits = target.model(input_ids=ids).logits[0, len(text.prompt) - 1 : -1]
+    wanted = torch.log_softmax(logits, -1)[:, training.target.head.ids]
+    assert torch.allclose(found, wanted, atol=1e-4)
+    assert float(found.exp().sum(-1).max()) < 1  # the rest has mass too
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("at", [0, 7, 23])
+def test_case_63_a_training_killed_at_any_step_goes_on_to_the_same_bits(
+    target, trained, tmp_path, at
+):
+    path = tmp_path / checkpoint.NAME
+    killed = trainer(target)
+    step, calls = killed._step, []
+
+    def dying():
+        if len(calls) == at:
+            raise Killed
+        calls.append(step())
+        return calls[-1]
+
+    killed._step = dying
+    with pytest.raises(Killed):
+        killed.run(path, "f")
+    again, done = trainer(target), []
+    own = again._step
+    again._step = lambda: done.append(own()) or done[-1]
+    history = again.run(path, "f")
+    assert len(done) == PLAN.steps - at // PLAN.evaluate_every * PLAN.evaluate_every
+    whole, wanted = trained
+    assert history == wanted
+    assert all(torch.equal(value, weights_of(whole)[n]) for n, value in weights_of(again).items())
+
+
+def test_another_seed_gives_other_weights(target, trained):
+    other = trainer(target, plan=Plan(**(vars(PLAN) | {"seed": 6})))
+    other.run()
+    whole = weights_of(trained[0])
+    assert any(not torch.equal(value, whole[n]) for n, value in weights_of(other).items())
+
+
+def test_a_cache_moves_no_number(target):
+    kept, none = trainer(target, cache_mb=10), trainer(target, cache_mb=0)
+    assert [kept.loss([0]), kept.loss([0])] == [none.loss([0]), none.loss([0])]
+
+
+def test_a_drafter_deeper_than_its_target_cannot_start_as_its_copy(target):
+    shape = shape_for(target, 4, 5, [0])
+    with pytest.raises(UserError, match="has 3 layers to copy and the drafter 4"):
+        begin(DFlash(shape), target, "target", 0)
+    begin(DFlash(shape), target, "random", 0)
+    with pytest.raises(UserError, match="feature layer 7: target tiny has layers 0 to 2"):
+        shape_for(target, 1, 5, [7])
+
+
+def test_blocks_at_once_move_no_number(target, monkeypatch):
+    training = trainer(target)
+    text = training.held_out[0]
+    whole, _, _ = training.measure(text)
+    monkeypatch.setattr(loop, "BLOCKS_AT_ONCE", 3)
+    assert np.array_equal(training.measure(text)[0], whole)
