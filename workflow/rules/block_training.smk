@@ -3,9 +3,7 @@
 # Why: arms of a study differ in their loss, variant or seed alone; texts and target are shared.
 
 BLOCK_DRAFTS = [
-    name
-    for name in TRAINED
-    if EXPERIMENT.models[name]["kind"] in ("dflash", "retrace")
+    name for name in TRAINED if EXPERIMENT.models[name]["kind"] in ("dflash", "retrace")
 ]
 
 
