@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import block_pairs, registry
+from draftscope.block_study import settings as block_study
 from draftscope.certificate_study.settings import (
     Certificates,
     CertificateStudy,
@@ -27,7 +28,7 @@ from draftscope.interventions.settings import (
     resolve_interventions,
 )
 from draftscope.lossless.settings import Live, Lossless, resolve_live
-from draftscope.position.settings import Sweep, Temperatures, Trend, resolve_sweep
+from draftscope.position.settings import Position, Sweep, resolve_sweep
 from draftscope.prompts import collecting
 from draftscope.resolved import Resolved
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
@@ -75,21 +76,6 @@ class Statistics(Strict):
     method: Literal["studentized", "bca", "percentile"] = Field(description="bootstrap interval")
 
 
-class Configuration(Strict):
-    pair: Name
-    label: Name = Field(description="the column of the published tables it stands beside")
-
-
-class Position(Strict):
-    domain: Name = Field(description="domain that the study's tables and figures are about")
-    draft_length: Positive = Field(description="draft length of the tables")
-    configurations: list[Configuration] = Field(min_length=1)
-    bin_width: Positive = Field(description="width of a position bin of Figure 1, in tokens")
-    support_prompts: Positive = Field(description="fewest prompts of a bin that is drawn")
-    trend: Trend
-    temperatures: Temperatures | None = Field(description="texts at several temperatures, or null")
-
-
 class Choice(Strict):
     cost_ratios: dict[str, Annotated[Number, Field(ge=0)]] = Field(
         description="by draft: time of one draft step / time of one target step"
@@ -111,12 +97,16 @@ class Report(Strict):
     not_measured: list[str] = Field(description="sentences: what this experiment does not show")
 
 
+Study = Literal[
+    "position", "temperatures", "lossless", "domains", "interventions", "certificates", "losses",
+    "retrace",
+]  # fmt: skip
+
+
 class Experiment(Strict):
     experiment: Name = Field(description="results go to results/<experiment>/")
     seed: Annotated[Integer, Field(ge=0)]
-    studies: list[
-        Literal["position", "temperatures", "lossless", "domains", "interventions", "certificates"]
-    ] = Field(min_length=1)
+    studies: list[Study] = Field(min_length=1)
     registries: Registries
     pairs: list[Name] = Field(min_length=1)
     domains: list[DomainUse] = Field(min_length=1)
@@ -135,6 +125,8 @@ class Experiment(Strict):
     certificates: Certificates
     training: Training
     interventions: Interventions
+    losses: block_study.Losses
+    retrace: block_study.Retrace
     scorecard: Scorecard
     report: Report
 
@@ -181,7 +173,11 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     certificates = _certificates(settings, rows, pairs)
     evaluated = {**domains, **live.domains, **trees.domains, **certificates.domains}
     interventions = _interventions(settings, rows, (pairs, modes), evaluated)
+    blocks = block_study.resolve(settings, rows, evaluated)
+    for study in blocks.values():
+        evaluated |= study.domains
     used = {**pairs, **live.pairs, **trees.pairs, **certificates.pairs, **interventions.pairs}
+    used |= {name: pair for study in blocks.values() for name, pair in study.pairs.items()}
     models = registry.models_of(used, rows["models"])
     block_pairs.refuse_live_only(pairs, models, "pairs")
     block_pairs.refuse_live_only(trees.pairs, models, "trees.pair")
@@ -198,7 +194,7 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     _check_references(settings, pairs, modes, names, rows["models"])
     return Resolved(
         settings, models, pairs, domains, modes, live, trees, calibration, interventions, training,
-        _sweep(settings, rows, pairs), certificates=certificates,
+        _sweep(settings, rows, pairs), certificates=certificates, **blocks,
     )  # fmt: skip
 
 

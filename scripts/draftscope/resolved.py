@@ -77,6 +77,7 @@ class Resolved:
             if use.name == domain:
                 return use
         uses = self._tree_uses(domain)
+        uses += [use for s in (self.losses, self.retrace) if (use := s.use(domain))]
         if domain in self.live.domains:
             live = self.settings.lossless
             sizes = {"prompts": live.most_prompts, "max_new_tokens": live.max_new_tokens}
@@ -89,6 +90,8 @@ class Resolved:
             return self.use(domain)
         if self.sweep.generates(target, domain, mode):
             return self.sweep.use
+        if own := self.losses.text(target, domain, mode):
+            return own
         return self._tree_uses(domain)[0]
 
     def sweep_shards(self) -> dict[str, int]:
@@ -109,7 +112,7 @@ class Resolved:
         """Whether the text continues prompts that are cut to `trees.prompt_tokens`."""
         cut = self.settings.trees.prompt_tokens is not None
         own = self.generates(target, domain, mode) or self.sweep.generates(target, domain, mode)
-        return cut and not own
+        return cut and not own and not self.losses.text(target, domain, mode)
 
     def generates(self, target: str, domain: str, mode: str) -> bool:
         """Whether the experiment generates the text whatever its studies are."""

@@ -32,6 +32,11 @@ class Trend(Strict):
         return self
 
 
+class Configuration(Strict):
+    pair: Name
+    label: Name = Field(description="the column of the published tables it stands beside")
+
+
 class Temperatures(Strict):
     pair: Name | None = Field(
         default=None,
@@ -50,6 +55,16 @@ class Temperatures(Strict):
     def _modes_stand_once(self) -> Temperatures:
         no_duplicates(self.modes, "position.temperatures.modes")
         return self
+
+
+class Position(Strict):
+    domain: Name = Field(description="domain that the study's tables and figures are about")
+    draft_length: Positive = Field(description="draft length of the tables")
+    configurations: list[Configuration] = Field(min_length=1)
+    bin_width: Positive = Field(description="width of a position bin of Figure 1, in tokens")
+    support_prompts: Positive = Field(description="fewest prompts of a bin that is drawn")
+    trend: Trend
+    temperatures: Temperatures | None = Field(description="texts at several temperatures, or null")
 
 
 @dataclass(frozen=True)

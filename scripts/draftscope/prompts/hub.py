@@ -44,6 +44,8 @@ def read_file(
     items = []
     for number, row in enumerate(rows, first):
         text = row[text_field]
+        if isinstance(text, list) and text:  # turns of a conversation: the first is the prompt
+            text = text[0]
         if not isinstance(text, str):
             raise UserError(f"domain {domain}: field {text_field} of row {number} is not text")
         answer = row[settings["answer_field"]] if settings.get("answer_field") else None

@@ -140,6 +140,7 @@ class Crossed:
             if len(self.values[arm]) != 1:
                 raise ValueError(f"arm {arm} has no trainings but {len(self.values[arm])} rows")
         self.prompts, self.fixed = sizes.pop(), frozenset(fixed)
+        self._options = (strata, paired)
         labels = np.zeros(self.prompts, int) if strata is None else np.asarray(list(strata))
         self._stratum = np.unique(labels, return_inverse=True)[1]
         self._counts = np.bincount(self._stratum)
@@ -152,6 +153,11 @@ class Crossed:
                 raise ValueError("paired trainings, but not as many of each arm")
             common = np.mean(trained, axis=0)
             self._shared = self._pool([v - common for v in trained], 1 - 1 / len(trained))
+
+    def like(self, values: Mapping[str, np.ndarray]) -> Crossed:
+        """Other values of the same arms, or some of them, in the same layout."""
+        strata, paired = self._options
+        return Crossed(values, strata, self.fixed & set(values), paired)
 
     def _pool(self, trained: Sequence[np.ndarray], free: float) -> Pooled:
         """Mean squares between trainings and of the rest, over all arms that are trained.
