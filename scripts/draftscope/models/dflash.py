@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from draftscope.drafters.dflash import DFlash, Shape
 from draftscope.errors import UserError
 from draftscope.models import folder as checkpoint
 from draftscope.models.loaded import LoadedModel, Weights
+from draftscope.writing import whole_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,17 +87,10 @@ def save(
     tensors = _tensors(network, parts or {})
     if len(vocabulary) != target.head_size:
         tensors[VOCABULARY] = torch.as_tensor(vocabulary, dtype=torch.long)
-    folder = Path(folder)
-    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".saving-"))
-    try:
-        written, final = temporary / CONVERTED, folder / CONVERTED
+    final = Path(folder) / CONVERTED
+    with whole_folder(final) as written:
         written.mkdir()
         _write(written / FILE, tensors, about)
-        if final.exists():
-            shutil.rmtree(final)
-        written.rename(final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     files = checkpoint.inventory(final)
     return about | {
         "revision": f"{how} sha256:{files[FILE]['sha256']}",
