@@ -73,7 +73,10 @@ def tiny_network(target: LoadedModel, block_size: int = 5, seed: int = 1) -> DFl
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = DFlash(shape)
-        torch.nn.init.normal_(network.mask_embedding)
+        for weight in network.parameters():
+            if weight.dim() == 2:  # wide enough that what it says depends on what it sees
+                torch.nn.init.normal_(weight, std=0.5)
+        torch.nn.init.normal_(network.mask_embedding, std=0.3)
     return network
 
 
