@@ -42,6 +42,11 @@ class TextBlocks:
         decoder_layers(target, self.network.shape.feature_layers)
 
     @property
+    def target_ids(self) -> int:
+        """Ids that the target's head has logits for."""
+        return self._target.head_size
+
+    @property
     def most(self) -> int:
         """Tokens that a block proposes."""
         return self.network.shape.block_size - 1
