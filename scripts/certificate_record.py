@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 
+from draftscope import scored_texts
 from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger(__name__)
@@ -21,12 +22,8 @@ def main() -> None:
         "parameters), depth, position_chunk, drafts (name, allow_special_differences), device, "
         "dtype, attention, threads",
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
+    scored_texts.add_arguments(parser)
     parser.add_argument("--drafts", required=True, nargs="+", help="model.json of each draft")
-    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
-    parser.add_argument(
-        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
-    )
     parser.add_argument("--of-target", required=True, help="output: schema certificate_targets")
     parser.add_argument("--of-drafts", required=True, help="output: schema certificate_drafts")
     arguments = parser.parse_args()
@@ -43,17 +40,12 @@ def main() -> None:
     from draftscope.certificate_study.recording import record, table
     from draftscope.criteria import Criterion
     from draftscope.models.vocabulary import align
-    from draftscope.scoring import require_same_target
 
     try:
         criteria = [Criterion.of(row) for row in settings["criteria"]]
     except ValueError as error:
         raise UserError(f"--settings: criteria: {error}") from None
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
-    trajectories = records.read(arguments.trajectories, "trajectories", prompt_ids)
-    generated = records.condition(trajectories)
+    trajectories, generated = scored_texts.read(arguments)
     wanted = set(list(dict.fromkeys(trajectories["prompt_id"].to_pylist()))[: settings["prompts"]])
     most = settings["max_new_tokens"]
     rows = [
@@ -62,8 +54,7 @@ def main() -> None:
         if row["prompt_id"] in wanted
     ]
     how = (settings["device"], settings["dtype"], settings["attention"])
-    target = models.load(arguments.target, *how)
-    require_same_target(generated, target.condition("target"), arguments.trajectories)
+    target = scored_texts.load_target(arguments, settings, generated)
     allowed = {row["name"]: row["allow_special_differences"] for row in settings["drafts"]}
     drafts, described = [], {}
     for path in arguments.drafts:
@@ -79,8 +70,8 @@ def main() -> None:
     )
     depths = [len(top) for part in of_target for top in part["top"]]
     log.info("%d positions, up to %d probabilities each", len(depths), max(depths, default=0))
-    scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}
-    condition = generated | scoring | {"drafts": described, "recorded_tokens": most}
+    condition = scored_texts.condition(generated, target)
+    condition |= {"drafts": described, "recorded_tokens": most}
     made = {"device": str(target.device), "threads": settings["threads"]}
     made["seconds"] = time.monotonic() - started
     for path, parts, schema, name in (
@@ -88,9 +79,6 @@ def main() -> None:
         (arguments.of_drafts, of_drafts, DRAFTS, "certificate_drafts"),
     ):
         records.write(path, table(parts, schema), name, condition, made)
-
-
-_SCORING = ("dtype", "attention", "device_type")
 
 
 if __name__ == "__main__":

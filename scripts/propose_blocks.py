@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 
+from draftscope import scored_texts
 from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger(__name__)
@@ -19,12 +20,8 @@ def main() -> None:
         help="JSON or a JSON file: device, dtype, draft_dtype (optional: the target's), attention, "
         "threads",
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
+    scored_texts.add_arguments(parser)
     parser.add_argument("--draft", required=True, help="model.json of the drafter, of kind dflash")
-    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
-    parser.add_argument(
-        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
-    )
     parser.add_argument(
         "--live",
         action="store_true",
@@ -43,25 +40,18 @@ def main() -> None:
     from draftscope import models, records
     from draftscope.drafters.proposals import TextBlocks, proposal_row
     from draftscope.progress import progress
-    from draftscope.scoring import require_same_target
 
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
     schema = "live_trajectories" if arguments.live else "trajectories"
-    table = records.read(arguments.trajectories, schema, prompt_ids)
-    generated = records.condition(table)
+    table, generated = scored_texts.read(arguments, schema)
     record = models.read_record(arguments.draft)
     if record["kind"] != "dflash":
         raise UserError(
             f"{arguments.draft} is {record['name']} of kind {record['kind']}, whose proposals "
             "cannot be read off a text; give a drafter of kind dflash"
         )
-    where, attention = settings["device"], settings["attention"]
-    target = models.load(arguments.target, where, settings["dtype"], attention)
-    require_same_target(generated, target.condition("target"), arguments.trajectories)
+    target = scored_texts.load_target(arguments, settings, generated)
     dtype = settings.get("draft_dtype") or settings["dtype"]
-    draft = models.load(record, where, dtype, attention)
+    draft = models.load(record, settings["device"], dtype, settings["attention"])
     blocks = TextBlocks(draft, target)
 
     started = time.monotonic()
@@ -82,8 +72,7 @@ def main() -> None:
             bar.update(len(row["token_ids"]))
     condition = generated
     if not arguments.live:
-        said = target.condition("target")
-        condition = generated | {f"scoring_{key}": said[key] for key in _SCORING}
+        condition = scored_texts.condition(generated, target)
         condition |= draft.condition("draft") | {
             "drafting": "argmax",
             "block_size": blocks.most + 1,
@@ -103,9 +92,6 @@ def main() -> None:
     tokens = sum(len(row["token_ids"]) for row in rows)
     outside = sum(row["outside"] for row in rows)
     log.info("%d texts, %d of %d tokens outside the draft vocabulary", len(rows), outside, tokens)
-
-
-_SCORING = ("dtype", "attention", "device_type")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 
+from draftscope import scored_texts
 from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger(__name__)
@@ -19,12 +20,8 @@ def main() -> None:
         help="JSON or a JSON file: domain, mode, laws, drafts, position_chunk, max_disagreement, "
         "device, dtype, attention, threads",
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
+    scored_texts.add_arguments(parser)
     parser.add_argument("--drafts", required=True, nargs="+", help="model.json of each draft")
-    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
-    parser.add_argument(
-        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
-    )
     parser.add_argument("--output", required=True, help="Parquet of schema scores")
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
@@ -39,17 +36,12 @@ def main() -> None:
     from draftscope import models, records
     from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
     from draftscope.models.vocabulary import align
-    from draftscope.scoring import check_disagreement, require_same_target, score
+    from draftscope.scoring import check_disagreement, score
 
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
-    table = records.read(arguments.trajectories, "trajectories", prompt_ids)
-    generated = records.condition(table)
+    table, generated = scored_texts.read(arguments)
 
     how = (settings["device"], settings["dtype"], settings["attention"])
-    target = models.load(arguments.target, *how)
-    require_same_target(generated, target.condition("target"), arguments.trajectories)
+    target = scored_texts.load_target(arguments, settings, generated)
     allowed = {row["name"]: row["allow_special_differences"] for row in settings["drafts"]}
     drafts, described = [], {}
     for path in arguments.drafts:
@@ -74,12 +66,11 @@ def main() -> None:
     rows = score(target, drafts, table.to_pylist(), settings["laws"], settings["position_chunk"])
     share = check_disagreement(rows, settings["max_disagreement"])
     log.info("the scored law excludes %.3f%% of the emitted tokens", 100 * share)
-    scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}
     records.write(
         arguments.output,
         rows,
         "scores",
-        generated | scoring | {"laws": settings["laws"], "drafts": described},
+        scored_texts.condition(generated, target) | {"laws": settings["laws"], "drafts": described},
         {
             "device": str(target.device),
             "threads": settings["threads"],
@@ -87,9 +78,6 @@ def main() -> None:
             "target_disagreement_share": share,
         },
     )
-
-
-_SCORING = ("dtype", "attention", "device_type")
 
 
 if __name__ == "__main__":

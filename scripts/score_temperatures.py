@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 
+from draftscope import scored_texts
 from draftscope.errors import command, json_argument
 
 log = logging.getLogger(__name__)
@@ -21,12 +22,8 @@ def main() -> None:
         "each text), allow_special_differences, position_chunk, max_disagreement, device, dtype, "
         "attention, threads",
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
+    scored_texts.add_arguments(parser)
     parser.add_argument("--draft", required=True, help="model.json of the draft")
-    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
-    parser.add_argument(
-        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
-    )
     parser.add_argument("--output", required=True, help="Parquet of schema scores")
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
@@ -41,18 +38,13 @@ def main() -> None:
     from draftscope import models, records
     from draftscope.beginnings import beginnings
     from draftscope.models.vocabulary import align
-    from draftscope.scoring import check_disagreement, require_same_target, score
+    from draftscope.scoring import check_disagreement, score
 
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
-    table = records.read(arguments.trajectories, "trajectories", prompt_ids)
-    generated = records.condition(table)
+    table, generated = scored_texts.read(arguments)
     texts = beginnings(table.to_pylist(), settings["prompts"], settings["max_new_tokens"])
 
     how = (settings["device"], settings["dtype"], settings["attention"])
-    target = models.load(arguments.target, *how)
-    require_same_target(generated, target.condition("target"), arguments.trajectories)
+    target = scored_texts.load_target(arguments, settings, generated)
     draft = models.load(arguments.draft, *how)
     alignment = align(target, draft, allow_special=settings["allow_special_differences"])
 
@@ -60,13 +52,11 @@ def main() -> None:
     rows = score(target, [(draft, alignment)], texts, settings["laws"], settings["position_chunk"])
     share = check_disagreement(rows, settings["max_disagreement"])
     log.info("the scored law excludes %.3f%% of the emitted tokens", 100 * share)
-    scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}
     records.write(
         arguments.output,
         rows,
         "scores",
-        generated
-        | scoring
+        scored_texts.condition(generated, target)
         | draft.condition("draft")
         | {"laws": settings["laws"], "beginning": settings["max_new_tokens"]},
         {
@@ -76,9 +66,6 @@ def main() -> None:
             "target_disagreement_share": share,
         },
     )
-
-
-_SCORING = ("dtype", "attention", "device_type")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 
+from draftscope import scored_texts
 from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger(__name__)
@@ -20,12 +21,8 @@ def main() -> None:
         "the first), max_new_tokens (the beginning of each text), allow_special_differences, "
         "max_disagreement, device, dtype, attention, threads",
     )
-    parser.add_argument("--target", required=True, help="model.json of the target")
+    scored_texts.add_arguments(parser)
     parser.add_argument("--draft", required=True, help="model.json of the draft")
-    parser.add_argument("--trajectories", required=True, help="Parquet of schema trajectories")
-    parser.add_argument(
-        "--prompts", help="Parquet of schema prompts that the trajectories must cover exactly"
-    )
     parser.add_argument("--nodes", required=True, help="output: Parquet of schema nodes")
     parser.add_argument("--trees", required=True, help="output: Parquet of schema trees")
     arguments = parser.parse_args()
@@ -40,7 +37,7 @@ def main() -> None:
     from draftscope import models, records
     from draftscope.beginnings import beginnings
     from draftscope.models.vocabulary import align
-    from draftscope.scoring import check_disagreement, require_same_target
+    from draftscope.scoring import check_disagreement
     from draftscope.tree.log import table
     from draftscope.tree.schemas import NODES, TREES
     from draftscope.tree.scoring import score_trees
@@ -52,16 +49,11 @@ def main() -> None:
             "only where decoding is greedy"
         )
     shape = Shape.of(settings["shape"])
-    prompt_ids = None
-    if arguments.prompts:
-        prompt_ids = records.read(arguments.prompts, "prompts").column("prompt_id").to_pylist()
-    trajectories = records.read(arguments.trajectories, "trajectories", prompt_ids)
-    generated = records.condition(trajectories)
+    trajectories, generated = scored_texts.read(arguments)
     rows = beginnings(trajectories.to_pylist(), settings["prompts"], settings["max_new_tokens"])
 
     how = (settings["device"], settings["dtype"], settings["attention"])
-    target = models.load(arguments.target, *how)
-    require_same_target(generated, target.condition("target"), arguments.trajectories)
+    target = scored_texts.load_target(arguments, settings, generated)
     draft = models.load(arguments.draft, *how)
     alignment = align(target, draft, allow_special=settings["allow_special_differences"])
 
@@ -69,8 +61,8 @@ def main() -> None:
     scores = score_trees(target, draft, alignment, rows, shape, past_end=True)
     share = check_disagreement(scores.checks, settings["max_disagreement"])
     log.info("greedy decoding, as scored, would emit another token at %.3f%%", 100 * share)
-    scoring = {f"scoring_{key}": target.condition("target")[key] for key in _SCORING}
-    condition = generated | scoring | draft.condition("draft") | {"tree": settings["shape"]}
+    condition = scored_texts.condition(generated, target) | draft.condition("draft")
+    condition["tree"] = settings["shape"]
     provenance = {
         "device": str(target.device),
         "threads": settings["threads"],
@@ -82,9 +74,6 @@ def main() -> None:
         (arguments.trees, "trees", scores.trees, TREES),
     ):
         records.write(path, table(parts, schema), name, condition, provenance)
-
-
-_SCORING = ("dtype", "attention", "device_type")
 
 
 if __name__ == "__main__":

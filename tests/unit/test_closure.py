@@ -23,12 +23,13 @@ COMMON |= {"devices", "runtime", "sampling", "schemas", "values", "writing"}
 GPU_CLOSURES = {
     "generate.py": COMMON
     | {"continuous", "prompts/__init__", "prompts/rendering", "seeds", "trajectories"},
-    "score.py": COMMON | {"logits", "models/vocabulary", "scoring"},
-    "score_temperatures.py": COMMON | {"beginnings", "logits", "models/vocabulary", "scoring"},
+    "score.py": COMMON | {"logits", "models/vocabulary", "scored_texts", "scoring"},
+    "score_temperatures.py": COMMON
+    | {"beginnings", "logits", "models/vocabulary", "scored_texts", "scoring"},
     "tree_nodes.py": COMMON
-    | {"beginnings", "ends", "logits", "models/vocabulary", "scoring", "tree/__init__"}
-    | {"tree/candidates", "tree/log", "tree/mask", "tree/reader", "tree/schemas", "tree/scoring"}
-    | {"tree/selfcheck", "tree/shape"},
+    | {"beginnings", "ends", "logits", "models/vocabulary", "scored_texts", "scoring"}
+    | {"tree/__init__", "tree/candidates", "tree/log", "tree/mask", "tree/reader"}
+    | {"tree/schemas", "tree/scoring", "tree/selfcheck", "tree/shape"},
     "train_draft.py": COMMON - {"sampling", "values"}
     | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
     | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
