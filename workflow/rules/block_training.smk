@@ -2,8 +2,8 @@
 # Makes: models/{model}/ with the weights of a block drafter, and history.parquet, its learning curve.
 # Why: arms of a study differ in their loss, variant or seed alone; texts and target are shared.
 
-BLOCK_DRAFTS = [
-    name for name in TRAINED if EXPERIMENT.models[name]["kind"] in ("dflash", "retrace")
+TRAINED_BLOCKS = [
+    name for name in TRAINED if EXPERIMENT.models[name]["kind"] in BLOCK_DRAFTS
 ]
 
 
@@ -22,7 +22,7 @@ rule train_block_draft:
     log:
         LOGS / "models/{model}.log",
     wildcard_constraints:
-        model=alternatives(BLOCK_DRAFTS),
+        model=alternatives(TRAINED_BLOCKS),
     conda:
         "../../envs/gpu.yaml"
     threads: TRAINING.threads
