@@ -6,35 +6,19 @@ say they were made with. Writes table1.csv, .md, .tex, table2.*, figure1.svg, .p
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from draftscope.errors import command
+from draftscope.position import exhibit_files
 
 FILES = ("paired", "pooled", "curves", "quintiles", "halves")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name in FILES:
-        parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
-    parser.add_argument("--folder", required=True, help="folder to write the exhibits into")
-    arguments = parser.parse_args()
+    frames, settings, folder = exhibit_files.read(__doc__, FILES)
 
-    import draftscope.position.schemas  # noqa: F401  (registers the files' schemas)
-    from draftscope import records
     from draftscope.exhibits import figures
     from draftscope.position import figures as drawn
     from draftscope.position import tables
 
-    settings = records.condition(arguments.paired)["statistics"]
-    frames = {
-        name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
-        for name in FILES
-    }
-    folder = Path(arguments.folder)
     protocol = {key: settings[key] for key in ("draft_length", "confidence", "resamples", "method")}
     for name, table in (
         ("table1", tables.paired_halves(frames["paired"], **protocol)),

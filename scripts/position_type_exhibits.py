@@ -6,34 +6,18 @@ and figure3, figure4, figure7 and figure_trend (.svg, .pdf) into --folder.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from draftscope.errors import command
+from draftscope.position import exhibit_files
 
 FILES = ("types", "mismatches", "survival", "model")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name in FILES:
-        parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
-    parser.add_argument("--folder", required=True, help="folder to write the exhibits into")
-    arguments = parser.parse_args()
+    frames, settings, folder = exhibit_files.read(__doc__, FILES)
 
-    import draftscope.position.token_schemas  # noqa: F401
-    from draftscope import records
     from draftscope.exhibits import figures
     from draftscope.position import trend_figure, trend_tables, type_figures, type_tables
 
-    settings = records.condition(arguments.types)["statistics"]
-    frames = {
-        name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
-        for name in FILES
-    }
-    folder = Path(arguments.folder)
     for name, table in {
         "table_types": type_tables.by_type(frames["types"], settings),
         "table_mismatches": type_tables.said_instead(frames["mismatches"], settings),

@@ -5,34 +5,18 @@ Writes table3 and table_slopes (.csv, .md, .tex) and figure_temperatures (.svg, 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from draftscope.errors import command
+from draftscope.position import exhibit_files
 
 FILES = ("temperatures", "slopes")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name in FILES:
-        parser.add_argument(f"--{name}", required=True, help=f"Parquet, schema position_{name}")
-    parser.add_argument("--folder", required=True, help="folder to write the exhibits into")
-    arguments = parser.parse_args()
+    frames, settings, folder = exhibit_files.read(__doc__, FILES)
 
-    import draftscope.position.token_schemas  # noqa: F401
-    from draftscope import records
     from draftscope.exhibits import figures
     from draftscope.position import temperature_exhibits
 
-    settings = records.condition(arguments.temperatures)["statistics"]
-    frames = {
-        name: records.read(getattr(arguments, name), f"position_{name}").to_pandas()
-        for name in FILES
-    }
-    folder = Path(arguments.folder)
     temperature_exhibits.by_temperature(frames["temperatures"], settings).write(folder / "table3")
     temperature_exhibits.same_positions(frames["slopes"], settings).write(folder / "table_slopes")
     with figures.style():
