@@ -1,8 +1,8 @@
 """Token types, mismatches at triggers and the trend of acceptance within texts.
 
 The paths stand in the order of the configurations: one --types, --loops and --models file each,
-`trajectory_shards` of the --trajectories files and `score_shards` of the --scores files each (none
-for a draft without a distribution).
+`trajectory_shards` of the --trajectories files, `score_shards` of the --scores files (none for a
+draft without a distribution) and `proposal_shards` of the --proposals files (of a block drafter) each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from draftscope.errors import UserError, command, json_argument
 
 log = logging.getLogger("position_tokens")
 KEYS = ("label", "pair", "draft", "domain", "mode", "temperature", "draft_settings")
-COUNTS = {"trajectories": "trajectory_shards", "scores": "score_shards"}
+COUNTS = {
+    "trajectories": "trajectory_shards",
+    "scores": "score_shards",
+    "proposals": "proposal_shards",
+}
 FILES = ("types", "mismatches", "survival", "model")
 
 
@@ -34,6 +38,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", required=True, help="model.json of each target")
     parser.add_argument("--trajectories", nargs="+", required=True, help="shards, as counted")
     parser.add_argument("--scores", nargs="*", default=[], help="shards, as counted")
+    parser.add_argument("--proposals", nargs="*", default=[], help="shards, as counted")
     for name in FILES:
         parser.add_argument(f"--{name}", required=True, help="Parquet file to write")
     arguments = parser.parse_args()
@@ -78,6 +83,7 @@ def join(rows: list[dict], arguments: argparse.Namespace) -> list:
     """
     from draftscope.position.texts import Source
 
+    rows = [{"proposal_shards": 0} | row for row in rows]  # only block drafters have some
     wanted = {*KEYS, *COUNTS.values()}
     for row in rows:
         if set(row) != wanted:

@@ -26,6 +26,11 @@ rule position_tokens:
             for row in CONFIGURATIONS
             for path in score_shards(row["pair"], row["domain"], row["mode"])
         ],
+        proposals=[
+            path
+            for row in CONFIGURATIONS
+            for path in proposal_shards(row["pair"], row["domain"], row["mode"])
+        ],
     output:
         **TYPE_STATISTICS,
     log:
@@ -39,6 +44,9 @@ rule position_tokens:
                 | {
                     "draft_settings": draft_settings(row["draft"]),
                     "trajectory_shards": len(texts_of(row)),
+                    "proposal_shards": len(
+                        proposal_shards(row["pair"], row["domain"], row["mode"])
+                    ),
                 }
                 for row in CONFIGURATIONS
             ],
@@ -49,10 +57,14 @@ rule position_tokens:
         scores=lambda wildcards, input: (
             ["--scores", *input.scores] if input.scores else []
         ),
+        proposals=lambda wildcards, input: (
+            ["--proposals", *input.proposals] if input.proposals else []
+        ),
     shell:
         "python scripts/position_tokens.py --settings {params.settings:q}"
         " --token-types {input.types:q} --loops {input.loops:q} --models {input.models:q}"
-        " --trajectories {input.trajectories:q} {params.scores:q} --types {output.types:q}"
+        " --trajectories {input.trajectories:q} {params.scores:q}"
+        " {params.proposals:q} --types {output.types:q}"
         " --mismatches {output.mismatches:q} --survival {output.survival:q}"
         " --model {output.model:q} 2> {log:q}"
 

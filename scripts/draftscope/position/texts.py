@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from draftscope import columns, records
-from draftscope.drafters import of_text
+from draftscope.drafters import Proposer, of_text
 from draftscope.errors import UserError
 from draftscope.position import inputs
+from draftscope.replay.blocks import drafted, read_proposals
 from draftscope.tokens import schemas as _token_schemas  # noqa: F401
 
 METRICS = ("def2", "alpha", "match")
@@ -34,7 +35,8 @@ class Source:
     """A pair on a domain in a mode, with the files that hold its texts and measurements.
 
     `draft_settings` is the draft's row in the registry of models, as `of_text.proposer` takes it; a
-    draft without scores is asked for its proposals again.
+    draft without scores is asked for its proposals again, unless it is a block drafter: those are in
+    files of their own.
     """
 
     label: str
@@ -49,6 +51,7 @@ class Source:
     loops: str
     trajectories: tuple[str, ...]
     scores: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
 
     @property
     def key(self) -> dict[str, Any]:
@@ -111,6 +114,7 @@ def read(source: Source) -> Iterator[Text]:
         UserError: files of different runs, or that do not hold the same texts.
     """
     files = (source.types, source.loops, *source.trajectories[:1], *source.scores)
+    files += source.proposals
     inputs.require_one_run(files, {"domain": source.domain, "mode": source.mode})
     types = {_key(row): row for row in _rows([source.types], "token_types", _TYPES)}
     loops = {_key(row): row for row in records.read(source.loops, "loops").to_pylist()}
@@ -185,19 +189,21 @@ def _measured(decoding: dict[str, Any], unwarped: dict[str, Any], **_: Any) -> d
 
 
 def _proposed(source: Source) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """A draft of the text asked at every position, as if a round started there."""
+    """What a draft proposes at every position, as if a round started there."""
+    blocks = {}
+    if source.proposals:
+        blocks, _ = read_proposals(source.proposals, source.draft)
     for path in source.trajectories:
         table = records.read(path, "trajectories")
         lookup = of_text.proposer(source.draft_settings, records.condition(table))
         for row in table.to_pylist():
             if row["status"] != "ok" or not row["token_ids"]:
                 continue
-            lookup.start(row["prompt_token_ids"])
-            proposal = []
-            for token in row["token_ids"]:
-                proposal.append(next(iter(lookup.propose(1)), NO_TOKEN))
-                lookup.extend([token])
-            token, said = np.array(row["token_ids"]), np.array(proposal)
+            token = np.array(row["token_ids"])
+            if lookup is None:
+                said = drafted(blocks, _key(row), token)[:, 0]
+            else:
+                said = _asked(lookup, row["prompt_token_ids"], row["token_ids"])
             none = np.full(len(token), np.nan)
             values = {"def2": none, "alpha": none, "match": (said == token).astype(float)}
             yield (
@@ -205,6 +211,15 @@ def _proposed(source: Source) -> Iterator[tuple[Key, dict[str, Any]]]:
                 {"token": token, "proposal": said, "values": values}
                 | dict.fromkeys(("entropy", "moved", "p", "q"), none),
             )
+
+
+def _asked(proposer: Proposer, prompt: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
+    proposer.start(prompt)
+    proposal = []
+    for token in tokens:
+        proposal.append(next(iter(proposer.propose(1)), NO_TOKEN))
+        proposer.extend([token])
+    return np.array(proposal)
 
 
 def _rows(

@@ -57,7 +57,13 @@ def _blocks(row: Mapping[str, Any], path: str) -> np.ndarray:
 
 
 def proposed(found: Mapping[Key, np.ndarray], key: Key, token_ids: Iterable[int]) -> Proposals:
-    """What the blocks of a text agree with.
+    """What the blocks of a text agree with; errors as `drafted`."""
+    tokens = np.asarray(token_ids)
+    return agreement(drafted(found, key, tokens), tokens)
+
+
+def drafted(found: Mapping[Key, np.ndarray], key: Key, token_ids: Iterable[int]) -> np.ndarray:
+    """The blocks of a text, [tokens, block_size - 1].
 
     Raises:
         UserError: nothing was proposed for the text, or it was for other tokens.
@@ -71,4 +77,4 @@ def proposed(found: Mapping[Key, np.ndarray], key: Key, token_ids: Iterable[int]
             f"{where}: the proposals belong to other tokens than the trajectory holds; delete the "
             "proposals and run again"
         )
-    return agreement(blocks[:, 1:], tokens)
+    return blocks[:, 1:]
