@@ -34,7 +34,7 @@ GPU_CLOSURES = {
     | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
     | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
     | {"tokens/names", "tokens/schemas", "training/__init__", "training/checkpoint"}
-    | {"training/examples", "training/inputs", "training/loop", "training/loss"}
+    | {"training/examples", "training/inputs", "training/loop", "training/loss", "training/run"}
     | {"training/schemas", "training/teacher", "training/weights"},
 }
 
