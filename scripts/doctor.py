@@ -30,6 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from draftscope import config
+    from draftscope.checkpoints import BLOCK_DRAFTS
     from draftscope.doctor import attention, live, models, room, texts
     from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
     from draftscope.strict import load_yaml
@@ -67,6 +68,7 @@ def main() -> None:
         pair[role]: models.of_base(pair[role], experiment.models, known)
         for pair in experiment.trees.pairs.values()
         for role in ("target", "draft")
+        if experiment.models[pair[role]]["kind"] not in BLOCK_DRAFTS  # they read no tree
     }
     attention.check_attention(read, experiment.settings.trees, findings)
     room.check_disk(experiment, found, results, findings)

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from draftscope import extras
-from draftscope.checkpoints import TEXT_DRAFTS, folder_of, load_tokenizer, read_record
+from draftscope.checkpoints import (
+    BLOCK_DRAFTS,
+    CONVERTED,
+    TEXT_DRAFTS,
+    folder_of,
+    load_tokenizer,
+    read_record,
+)
 from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
 from draftscope.downloads import check_address, fetching
 from draftscope.errors import UserError
@@ -63,6 +70,9 @@ def look(
     for name, row in models.items():
         with findings.asking("model", name):
             record = records / name / "model.json"
+            if row["kind"] in BLOCK_DRAFTS and record.is_file():
+                findings.add("model", name, OK, _block_draft(record, row, records))
+                continue
             found = _resolved(record, row) if record.is_file() else _unresolved(name, row, findings)
             if found is None:
                 continue
@@ -77,6 +87,13 @@ def _resolved(path: Path, row: Mapping[str, Any]) -> tuple[Path, str, int | None
     record = read_record(path)
     if record["kind"] in TEXT_DRAFTS:
         return None
+    _check_row(path, record, row)
+    folder = folder_of(record)
+    checkpoint.check(folder, record["name"])
+    return folder, f"resolved at {record['revision']}", _size(folder)
+
+
+def _check_row(path: Path, record: Mapping[str, Any], row: Mapping[str, Any]) -> None:
     if record["kind"] != row["kind"]:
         raise UserError(
             f"{path} is of kind {record['kind']}, the registry says {row['kind']}: it will be "
@@ -91,9 +108,28 @@ def _resolved(path: Path, row: Mapping[str, Any]) -> tuple[Path, str, int | None
             f"{path} was resolved with another {', '.join(changed)} than the registry has; it will "
             "be resolved again, which this could not look at: delete it and ask again"
         )
-    folder = folder_of(record)
-    checkpoint.check(folder, record["name"])
-    return folder, f"resolved at {record['revision']}", _size(folder)
+
+
+def _block_draft(path: Path, row: Mapping[str, Any], records: Path) -> str:
+    """What there is to say of a drafter that reads its target's states; it has no tokenizer.
+
+    Raises:
+        UserError: a file is missing or has changed, or it was trained for the target at another
+            revision than the one that is here.
+    """
+    record = read_record(path)
+    _check_row(path, record, row)
+    folder = path.parent / CONVERTED
+    checkpoint.check_inventory(folder, record)
+    made_for = record["learnt_from"]
+    target = records / row["target"] / "model.json"
+    if target.is_file() and (here := read_record(target)["revision"]) != made_for["revision"]:
+        raise UserError(
+            f"{path} was trained for {made_for['name']} at {made_for['revision']}, which is now at "
+            f"{here}; delete it, so that it is trained again"
+        )
+    words = f"{record['draft_vocabulary']} ids of {record['target_head']}"
+    return f"trained for {made_for['name']}, {words}, {(_size(folder) or 0) / 1e6:.1f} MB"
 
 
 def _size(folder: Path) -> int | None:
@@ -113,6 +149,7 @@ def _unresolved(
     if kind != "prompt_lookup":
         made = f"made from {row['base']}" if "base" in row else "fetched and converted"
         made = "counted in its target's texts" if kind == "bigram" else made
+        made = "trained on its target's texts" if kind in BLOCK_DRAFTS else made
         findings.add("model", name, NOTE, f"not there yet: it is {made} by its first job")
     return None
 
@@ -198,8 +235,8 @@ def compare(
     """Compare the tokenizers of every pair by content."""
     for name, pair in pairs.items():
         target, draft = (of_base(pair[role], models, known) for role in ("target", "draft"))
-        if models[pair["draft"]]["kind"] in TEXT_DRAFTS:
-            continue
+        if models[pair["draft"]]["kind"] in TEXT_DRAFTS | BLOCK_DRAFTS:
+            continue  # they propose their target's own ids
         if target is None or draft is None:
             lacking = pair["target"] if target is None else pair["draft"]
             findings.add("vocabulary", name, NOTE, f"not compared: {lacking} is not there yet")

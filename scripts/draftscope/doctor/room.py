@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from draftscope.checkpoints import TEXT_DRAFTS
+from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS
 from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
 from draftscope.doctor.models import GIGABYTE, Known
 from draftscope.doctor.texts import Text
@@ -31,14 +31,13 @@ def check_disk(
     trajectory, score = _row_bytes("trajectories"), _row_bytes("scores")
     wanted = 0
     for text in texts:
-        drafts = {
-            pair["draft"]
-            for pair in experiment.pairs.values()
-            if pair["target"] == text.target
-            and experiment.models[pair["draft"]]["kind"] not in TEXT_DRAFTS
-        }
+        drafts = {p["draft"] for p in experiment.pairs.values() if p["target"] == text.target}
+        rows = [experiment.models[name] for name in drafts]
+        scored = sum(row["kind"] not in TEXT_DRAFTS | BLOCK_DRAFTS for row in rows)
         laws = 2 + len(experiment.modes[text.mode].get("score_laws") or ())
-        wanted += text.tokens * (trajectory + score * len(drafts) * laws)
+        # Of a block drafter a block of ids a position, the token itself among them.
+        blocks = sum(4 * row.get("block_size", 0) for row in rows)
+        wanted += text.tokens * (trajectory + score * scored * laws + blocks)
     free = shutil.disk_usage(next(p for p in (results, *results.parents) if p.exists())).free
     said = f"trajectories and scores take {wanted / GIGABYTE:.2f} GB at most, {free / GIGABYTE:.1f} GB are free"
     findings.add("disk", str(results), OK if wanted < free else PROBLEM, said)
