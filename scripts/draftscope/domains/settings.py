@@ -157,8 +157,14 @@ def _check_names(block: Trees, study: TreeStudy, models: Mapping[str, dict]) -> 
             "only where decoding is greedy"
         )
     draft = study.pairs[block.pair]["draft"]
-    kind = registry.models_of(study.pairs, models)[draft]["kind"]
-    if kind in TEXT_DRAFTS:
+    row = registry.models_of(study.pairs, models)[draft]
+    depth = Shape.of(block.shape.model_dump()).depth
+    if row["kind"] == "dflash" and depth >= row["block_size"]:
+        raise UserError(
+            f"trees.shape is {depth} levels deep, and the blocks of {draft!r} have "
+            f"{row['block_size'] - 1} drafted tokens; make it no deeper"
+        )
+    if (kind := row["kind"]) in TEXT_DRAFTS:
         raise UserError(
             f"trees.pair {block.pair!r}: {TEXT_DRAFTS[kind]} gives no probabilities to grow a tree from"
         )

@@ -244,6 +244,13 @@ def check_target(draft: LoadedModel, target: LoadedModel) -> None:
             )
 
 
+def tree_reader(draft: LoadedModel, target: LoadedModel) -> Any:
+    """What reads texts with it for token trees; see `tree.block_reader.BlockReader`."""
+    from draftscope.tree.block_reader import BlockReader
+
+    return BlockReader(draft, target)
+
+
 def drafter(
     draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
 ) -> Drafter:

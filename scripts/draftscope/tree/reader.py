@@ -12,6 +12,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from draftscope.errors import UserError
+from draftscope.logits import logits_of
 from draftscope.tree.mask import attention_mask, position_ids
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TreeReader:
-    """The body of a causal language model over one text and the trees along it.
+    """A causal language model over one text and the trees along it.
 
     Nodes are numbered in the order they are read, from 0 after each `read_text` or
     `forget_nodes`; a node may hang below any node read before.
@@ -28,6 +29,8 @@ class TreeReader:
         UserError: a layer of the model does not attend to everything before it (a sliding window,
             a recurrent state), which a mask over nodes does not describe.
     """
+
+    deepest: int | None = None  # levels that its trees can have; as many as one likes
 
     def __init__(self, loaded: LoadedModel) -> None:
         for layer in DynamicCache(config=loaded.model.config).layers:
@@ -82,6 +85,10 @@ class TreeReader:
         """Keep the text and drop all nodes."""
         self._cache.crop(-len(self._parents))
         self._parents, self._prefixes = [], []
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Logits [n, V] of states [n, width]."""
+        return logits_of(self.loaded, states)
 
     def _ids(self, token_ids: Sequence[int]) -> Tensor:
         device = self.loaded.model.get_input_embeddings().weight.device

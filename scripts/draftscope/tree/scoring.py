@@ -19,7 +19,8 @@ from torch import Tensor
 from draftscope import sampling
 from draftscope.ends import effective_budget
 from draftscope.errors import UserError
-from draftscope.logits import check_halves, logits_of
+from draftscope.logits import check_halves
+from draftscope.models import kind_module
 from draftscope.progress import progress
 from draftscope.scoring import LARGEST_BLOCK, check_readable
 from draftscope.tree.candidates import Candidates, candidates
@@ -81,6 +82,7 @@ def score_trees(
             lacks keep their probability and are no candidates, so every node is a token of both.
         trajectories: rows of the schema `trajectories`, decoded greedily by the target; skipped
             ones give nothing.
+        draft: a language model, or a DFlash drafter.
         shape: of the trees. A tree is cut at the level where the budget of its trajectory or the
             context of a model ends.
         nodes: most nodes that are read at one time.
@@ -90,7 +92,8 @@ def score_trees(
 
     Raises:
         UserError: a model cannot read trees (no full attention, or an attention implementation
-            that ignores their mask), cannot read a trajectory, or gives NaN.
+            that ignores their mask), cannot read a trajectory, or gives NaN; the shape is deeper
+            than the draft's blocks.
     """
     for model in (target, draft):
         if model.model is None:
@@ -103,10 +106,12 @@ def score_trees(
     usable = [row for row in trajectories if row["status"] == "ok" and len(row["token_ids"])]
     total = sum(len(row["token_ids"]) for row in usable)
     with torch.inference_mode(), progress(total, f"scoring trees of {target.name}") as reporter:
-        for model in (target, draft):
-            check_halves(model)
-            check_trees(model)
-        readers = TreeReader(target), TreeReader(draft)
+        readers = _reader(target), _reader(draft, target)
+        if (deepest := readers[1].deepest) is not None and shape.depth > deepest:
+            raise UserError(
+                f"a tree of {shape.depth} levels is deeper than the blocks of {draft.name}, which "
+                f"have {deepest} drafted tokens; lower its depth to {deepest}"
+            )
         for trajectory in usable:
             room = depth_limits(trajectory, target, draft)
             whole = past_end and shape.kind != "confidence"
@@ -115,6 +120,15 @@ def score_trees(
             _add(scores, trajectory, *found, room < shape.depth, room if whole else None)
             reporter.update(len(trajectory["token_ids"]))
     return scores
+
+
+def _reader(model: LoadedModel, target: LoadedModel | None = None) -> TreeReader:
+    own = getattr(kind_module(model.kind), "tree_reader", None)
+    if own is not None:
+        return own(model, target)  # a draft that reads its target's states
+    check_halves(model)
+    check_trees(model)
+    return TreeReader(model)
 
 
 def _add(
@@ -215,7 +229,7 @@ def _grow(
         def propose(logits: Tensor, widest: int = widest) -> Candidates:
             return candidates(logits, widest, masked.to(logits.device), alignment.target_head)
 
-        blocks = [found for _, found in _blocks(draft.loaded, hidden, propose, locate)]
+        blocks = [found for _, found in _blocks(draft, hidden, propose, locate)]
         ids, log_q, entropy = (torch.cat(column).tolist() for column in zip(*blocks, strict=True))
         at = 0
         for tree in growing:
@@ -270,7 +284,7 @@ def _outlook(
         entropy = torch.special.entr(law.exp()).sum(-1)
         return law, entropy, logits.argmax(-1), best[:, 0] - best[:, 1]
 
-    for start, (law, *rest) in _blocks(target.loaded, hidden, think, locate):
+    for start, (law, *rest) in _blocks(target, hidden, think, locate):
         here = np.flatnonzero((context >= start) & (context < start + len(law)))
         index = (context[here] - start, children[here].astype(np.int64))
         log_p[here] = law[tuple(torch.from_numpy(i).to(law.device) for i in index)].cpu().numpy()
@@ -294,13 +308,13 @@ class _Locate:
 
 
 def _blocks(
-    model: LoadedModel, hidden: Tensor, work: Callable[[Tensor], Any], locate: _Locate
+    reader: TreeReader, hidden: Tensor, work: Callable[[Tensor], Any], locate: _Locate
 ) -> Iterator[tuple[int, Any]]:
     """`work` on the float32 logits of a few rows at a time; first row and result of each block."""
-    rows = max(1, LARGEST_BLOCK // model.head_size)
+    rows = max(1, LARGEST_BLOCK // reader.loaded.head_size)
     for start in range(0, len(hidden), rows):
         try:
-            found = work(logits_of(model, hidden[start : start + rows]).float())
+            found = work(reader.logits(hidden[start : start + rows]).float())
         except sampling.BadLogits as error:
-            raise locate.fault(model, error) from error
+            raise locate.fault(reader.loaded, error) from error
         yield start, found
