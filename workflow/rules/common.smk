@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from draftscope import closure, extras
+from draftscope import closure, drafters, extras
 from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS, local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
@@ -88,9 +88,22 @@ def sources(script, also=()):
     return [local(path.relative_to(ROOT)) for path in sources_of(script, tuple(also))]
 
 
+# What scripts load by name to draft with kinds that read their target's hidden states.
+OPENED = {
+    "live_decode.py": drafters.LIVE,
+    "batch_decode.py": drafters.LIVE,
+    "tree_nodes.py": drafters.TREES,
+}
+
+
 def digest(script, models=(), also=()):
     """For `params:` of a GPU rule: what its code means, with the loaders of these models."""
-    loaders = (f"draftscope/models/{kind}.py" for kind in kinds(models))
+    found = kinds(models)
+    loaders = [f"draftscope/models/{kind}.py" for kind in found]
+    opened = OPENED.get(script, {})
+    loaders += [
+        f"{opened[kind].replace('.', '/')}.py" for kind in found if kind in opened
+    ]
     return digest_of(script, (*also, *loaders))
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+# Kinds of draft that read their target's hidden states: what drafts with them live (`open_draft`) and
+# what reads texts with them for token trees (`open_reader`). Loaded by name where such a draft is met,
+# so that nothing else depends on them, the training of such a draft least of all.
+LIVE = {"dflash": "draftscope.drafters.block", "retrace": "draftscope.drafters.retrace_draft"}
+TREES = {"dflash": "draftscope.tree.block_reader"}
+
 
 class Proposer(Protocol):
     """Proposes a whole block of draft tokens from the text so far.

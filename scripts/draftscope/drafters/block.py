@@ -176,3 +176,10 @@ class BlockDraft:
 
     def extend(self, token_ids: Sequence[int]) -> None:
         self._text.extend(token_ids)
+
+
+def open_draft(
+    draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
+) -> BlockDraft:
+    """What drafts with a model of kind dflash for one text; `drafting`: argmax or sampled."""
+    return BlockDraft(draft, target, law if drafting == "sampled" else None)

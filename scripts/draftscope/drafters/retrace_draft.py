@@ -64,3 +64,10 @@ class RetraceDraft(BlockDraft):
             target[: self._offered + 1] = self.target_decoder.features.final
             counts = (torch.tensor([n], device=draft.device) for n in (accepted, self._offered))
             self.carried = carry(draft[None], target[None], *counts)
+
+
+def open_draft(
+    draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
+) -> RetraceDraft:
+    """What drafts with a model of kind retrace for one text; `drafting`: argmax or sampled."""
+    return RetraceDraft(draft, target, law if drafting == "sampled" else None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from draftscope import models
-from draftscope.drafters import of_text
+from draftscope.drafters import LIVE, of_text
 from draftscope.drafters.model import Drafter, TextDraft
 from draftscope.errors import UserError
 from draftscope.live.batched_draft import BatchedDrafter, BatchedModelDraft, SeparateDrafts
@@ -33,8 +34,9 @@ class OpenPair:
 
     def drafter(self) -> Drafter:
         """What drafts for one text."""
-        if self._of_blocks is not None:
-            return self._of_blocks(self.draft, self.target, self.law, self.drafting)
+        if self._reads_states:
+            module = importlib.import_module(LIVE[self.draft.kind])
+            return module.open_draft(self.draft, self.target, self.law, self.drafting)
         if self.alignment is None:
             return self._text_draft()
         return model_draft(self.draft, self.alignment, self.law)
@@ -45,7 +47,7 @@ class OpenPair:
         Raises:
             UserError: a block drafter, which reads the target's states of one text.
         """
-        if self._of_blocks is not None:
+        if self._reads_states:
             raise UserError(
                 f"draft {self.draft.name} of kind {self.draft.kind} drafts for one text at a time; "
                 "set batch_size to 1"
@@ -55,9 +57,9 @@ class OpenPair:
         return BatchedModelDraft(BatchedModel(self.draft), self.law, self.alignment.masked_ids)
 
     @property
-    def _of_blocks(self) -> Callable[..., Drafter] | None:
-        """What opens a draft of this kind, where it reads the target's states."""
-        return getattr(models.kind_module(self.draft.kind), "drafter", None)
+    def _reads_states(self) -> bool:
+        """Whether the draft is a block drafter, which reads the target's hidden states."""
+        return self.draft.kind in LIVE
 
     def _text_draft(self) -> TextDraft:
         proposer = of_text.proposer(self.draft.settings, self.target.condition("target"))
@@ -65,7 +67,7 @@ class OpenPair:
 
     def condition(self) -> dict[str, Any]:
         """What of both models belongs to every number measured with them."""
-        own = {} if self._of_blocks is None else {"drafting": self.drafting}
+        own = {"drafting": self.drafting} if self._reads_states else {}
         return self.target.condition("target") | self.draft.condition("draft") | own
 
 

@@ -27,8 +27,6 @@ from draftscope.writing import whole_folder
 if TYPE_CHECKING:
     import numpy as np
 
-    from draftscope.drafters.model import Drafter
-
 REQUIRED = {"target", "layers", "block_size", "loss", "train"}
 OPTIONAL = {"feature_layers", "vocabulary", "init"}
 FILE = "draft.safetensors"
@@ -242,19 +240,3 @@ def check_target(draft: LoadedModel, target: LoadedModel) -> None:
                 f"the target with {what} {ours}, not for {target.name} with {what} {theirs}; train "
                 "it for this target"
             )
-
-
-def tree_reader(draft: LoadedModel, target: LoadedModel) -> Any:
-    """What reads texts with it for token trees; see `tree.block_reader.BlockReader`."""
-    from draftscope.tree.block_reader import BlockReader
-
-    return BlockReader(draft, target)
-
-
-def drafter(
-    draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
-) -> Drafter:
-    """What drafts with it for one text; see `drafters.block.BlockDraft`."""
-    from draftscope.drafters.block import BlockDraft
-
-    return BlockDraft(draft, target, law if drafting == "sampled" else None)

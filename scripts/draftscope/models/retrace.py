@@ -17,9 +17,7 @@ from draftscope.models.loaded import LoadedModel, Weights
 if TYPE_CHECKING:
     import numpy as np
 
-    from draftscope.drafters.model import Drafter
-
-__all__ = ["OPTIONAL", "REQUIRED", "assemble", "drafter", "load_weights", "resolve", "save"]
+__all__ = ["OPTIONAL", "REQUIRED", "assemble", "load_weights", "resolve", "save"]
 
 REQUIRED = {"target", "base", "variant", "train"}
 OPTIONAL = {"loss"}
@@ -53,12 +51,3 @@ def load_weights(
     with torch.device("meta"):
         memory = ReTrace(record["shape"]["width"], record["variant"])
     return Weights(dflash.load_network(record, dtype, {PART: memory}), None, None)
-
-
-def drafter(
-    draft: LoadedModel, target: LoadedModel, law: Mapping[str, float], drafting: str
-) -> Drafter:
-    """What drafts with it for one text; see `drafters.retrace_draft.RetraceDraft`."""
-    from draftscope.drafters.retrace_draft import RetraceDraft
-
-    return RetraceDraft(draft, target, law if drafting == "sampled" else None)

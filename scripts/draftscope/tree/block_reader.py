@@ -58,3 +58,8 @@ class BlockReader:
         found = self._blocks.logits(states)
         everywhere = found.new_full((len(found), self.loaded.head_size), -torch.inf)
         return everywhere.index_copy_(1, self._blocks.head.ids, found)
+
+
+def open_reader(draft: LoadedModel, target: LoadedModel) -> BlockReader:
+    """What reads texts with a model of kind dflash."""
+    return BlockReader(draft, target)

@@ -8,6 +8,7 @@ distribution is that of its path read alone. Each tree's greedy path is read off
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,10 +18,10 @@ import torch
 from torch import Tensor
 
 from draftscope import sampling
+from draftscope.drafters import TREES
 from draftscope.ends import effective_budget
 from draftscope.errors import UserError
 from draftscope.logits import check_halves
-from draftscope.models import kind_module
 from draftscope.progress import progress
 from draftscope.scoring import LARGEST_BLOCK, check_readable
 from draftscope.tree.candidates import Candidates, candidates
@@ -123,9 +124,8 @@ def score_trees(
 
 
 def _reader(model: LoadedModel, target: LoadedModel | None = None) -> TreeReader:
-    own = getattr(kind_module(model.kind), "tree_reader", None)
-    if own is not None:
-        return own(model, target)  # a draft that reads its target's states
+    if model.kind in TREES:  # a draft that reads its target's states
+        return importlib.import_module(TREES[model.kind]).open_reader(model, target)
     check_halves(model)
     check_trees(model)
     return TreeReader(model)
