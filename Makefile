@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates bench scale example test test-slow test-cluster test-gpu lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates losses retrace bench scale example test test-slow test-cluster test-gpu lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,14 @@ distillation: environment  ## train a draft on the target's text and say what th
 interventions: environment  ## three adapters of that draft, compared (45 minutes)
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- interventions
+
+losses: environment  ## drafters of whole blocks trained with several losses, compared (an hour, estimate)
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- losses
+
+retrace: environment  ## a memory of rejected tokens on such a drafter, and its ablations
+	"$(BIN)/python" scripts/clear_stale_lock.py
+	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- retrace
 
 BENCH_MODEL := results/laptop/models/smollm2-135m/model.json
 # Texts of this domain do not end before their budget.

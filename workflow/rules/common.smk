@@ -42,7 +42,9 @@ def alternatives(names):
 
 wildcard_constraints:
     model=alternatives(EXPERIMENT.models),
-    target=alternatives([*EXPERIMENT.targets, *EXPERIMENT.trees.targets]),
+    target=alternatives(
+        [*EXPERIMENT.targets, *EXPERIMENT.trees.targets, *EXPERIMENT.losses.targets]
+    ),
     pair=alternatives(
         {
             **EXPERIMENT.replayed,
@@ -55,7 +57,13 @@ wildcard_constraints:
         {pair["draft_group"] for pair in EXPERIMENT.replayed.values()}
     ),
     domain=alternatives(
-        {**EXPERIMENT.domains, **EXPERIMENT.live.domains, **EXPERIMENT.trees.domains}
+        {
+            **EXPERIMENT.domains,
+            **EXPERIMENT.live.domains,
+            **EXPERIMENT.trees.domains,
+            **EXPERIMENT.losses.domains,
+            **EXPERIMENT.retrace.domains,
+        }
     ),
     mode=alternatives(
         {
@@ -63,6 +71,8 @@ wildcard_constraints:
             **EXPERIMENT.live.modes,
             **EXPERIMENT.trees.modes,
             **EXPERIMENT.sweep.modes,
+            **EXPERIMENT.losses.modes,
+            **EXPERIMENT.retrace.modes,
         }
     ),
     shard="[0-9]+",
@@ -143,6 +153,8 @@ def row_of(kind, name):
         EXPERIMENT.trees,
         EXPERIMENT.certificates,
         EXPERIMENT.sweep,
+        EXPERIMENT.losses,
+        EXPERIMENT.retrace,
     )
     found = [getattr(user, kind) for user in users]
     if kind == "domains":
@@ -185,6 +197,14 @@ def all_prompt_shards(domain):
     ]
 
 
+def text_prompt_shards(target, domain, mode):
+    """The shards of prompts that a target's text continues."""
+    return [
+        RESULTS / "prompts" / domain / f"{shard}.parquet"
+        for shard in EXPERIMENT.text_shards(target, domain, mode)
+    ]
+
+
 def text_prompts(target, domain, mode, shard):
     """The prompts that a target's text continues: cut ones where only the trees need the text."""
     if EXPERIMENT.cuts_prompts(target, domain, mode):
@@ -215,7 +235,8 @@ def proposal_shards(pair, domain, mode):
     if EXPERIMENT.models[row["draft"]]["kind"] not in BLOCK_DRAFTS:
         return []
     folder = RESULTS / "proposals" / row["target"] / row["draft"] / domain / mode
-    return [folder / f"{shard}.parquet" for shard in EXPERIMENT.shards(domain)]
+    shards = EXPERIMENT.text_shards(row["target"], domain, mode)
+    return [folder / f"{shard}.parquet" for shard in shards]
 
 
 def score_shards(pair, domain, mode):
@@ -311,25 +332,3 @@ def position_exhibits():
     tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
     figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
     return [RESULTS / "exhibits/position" / name for name in tables + figures]
-
-
-def measures_exhibits():
-    """Tables of every measure of acceptance."""
-    return [
-        RESULTS / "exhibits/measures" / f"{stem}.{kind}"
-        for stem in ("measures", "positions")
-        for kind in ("csv", "md", "tex")
-    ]
-
-
-def choice_exhibits():
-    """Tables and figures of the draft choice."""
-    return [
-        RESULTS / "exhibits/choice" / f"{stem}.{kind}"
-        for stems, types in (
-            (("choice", "choice_all"), ("csv", "md", "tex")),
-            (("figure1", "figure2"), ("svg", "pdf")),
-        )
-        for stem in stems
-        for kind in types
-    ]

@@ -7,7 +7,7 @@ rule find_loops:
     input:
         code=sources("find_loops.py"),
         trajectories=lambda wildcards: trajectory_shards(**wildcards),
-        prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
+        prompts=lambda wildcards: text_prompt_shards(**wildcards),
         model=RESULTS / "models/{target}/model.json",
     output:
         RESULTS / "loops/{target}/{domain}/{mode}.parquet",

@@ -91,6 +91,19 @@ if "certificates" in EXPERIMENT.settings.studies:
         "draftscope.certificate_study.record_schemas",
         "draftscope.certificate_study.schemas",
     ]
+for _study, _title, _exhibits in (
+    ("losses", "Losses of block drafters", loss_exhibits("losses")),
+    ("retrace", "A memory of rejected tokens", retrace_exhibits()),
+):
+    if _study in EXPERIMENT.settings.studies:
+        STUDIES[_study] = {"title": _title, "exhibits": _exhibits}
+        HEADLINES[_study] = {"statements": "findings", "title": f"{_title}, in words"}
+        SCHEMAS += [
+            "draftscope.block_training.schemas",
+            "draftscope.block_study.schemas",
+            "draftscope.live.tables",
+        ]
+SCHEMAS = list(dict.fromkeys(SCHEMAS))
 # Text that the report counts: the experiment's, and what a study of it has of its own.
 TEXTS = [
     *all_trajectories(),

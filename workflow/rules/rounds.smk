@@ -12,7 +12,11 @@ rule replay_rounds:
             wildcards.domain,
             wildcards.mode,
         ),
-        prompts=lambda wildcards: all_prompt_shards(wildcards.domain),
+        prompts=lambda wildcards: text_prompt_shards(
+            EXPERIMENT.replayed[wildcards.pair]["target"],
+            wildcards.domain,
+            wildcards.mode,
+        ),
         scores=lambda wildcards: score_shards(**wildcards),
         proposals=lambda wildcards: proposal_shards(**wildcards),
         record=lambda wildcards: draft_records(

@@ -2,7 +2,12 @@
 # Makes: trajectories/{target}/{domain}/{mode}/{shard}.parquet, the target's own text as token ids.
 # Why: the only expensive autoregressive step; everything else replays what it emitted.
 
-TEXT_MODES = {**EXPERIMENT.modes, **EXPERIMENT.trees.modes, **EXPERIMENT.sweep.modes}
+TEXT_MODES = {
+    **EXPERIMENT.modes,
+    **EXPERIMENT.trees.modes,
+    **EXPERIMENT.sweep.modes,
+    **EXPERIMENT.losses.modes,
+}
 GENERATED = [name for name, row in TEXT_MODES.items() if row["imported"] is None]
 IMPORTED = [name for name, row in TEXT_MODES.items() if row["imported"] is not None]
 
