@@ -27,9 +27,34 @@ GPU_CLOSURES = {
     "score_temperatures.py": COMMON
     | {"beginnings", "logits", "models/vocabulary", "scored_texts", "scoring"},
     "tree_nodes.py": COMMON
-    | {"beginnings", "ends", "logits", "models/vocabulary", "scored_texts", "scoring"}
-    | {"tree/__init__", "tree/candidates", "tree/log", "tree/mask", "tree/reader"}
+    | {"beginnings", "drafters/__init__", "ends", "logits", "models/vocabulary"}
+    | {
+        "scored_texts",
+        "scoring",
+        "tree/__init__",
+        "tree/candidates",
+        "tree/log",
+        "tree/mask",
+        "tree/reader",
+    }
     | {"tree/schemas", "tree/scoring", "tree/selfcheck", "tree/shape"},
+    "propose_blocks.py": COMMON - {"sampling"}
+    | {"drafters/__init__", "drafters/dflash", "drafters/features", "drafters/head"}
+    | {"drafters/proposal_schemas", "drafters/proposals", "extras", "logits"}
+    | {"lossless/__init__", "lossless/live_schemas", "models/dflash", "models/folder"}
+    | {"models/gptq_kernels", "scored_texts"},
+    "train_block_draft.py": COMMON - {"sampling", "values"}
+    | {"block_training/__init__", "block_training/anchors", "block_training/loop"}
+    | {"block_training/make", "block_training/schemas", "block_training/start"}
+    | {"block_training/target", "block_training/unrolled", "block_training/vocabulary"}
+    | {"drafters/__init__", "drafters/dflash", "drafters/features", "drafters/head"}
+    | {"drafters/retrace", "extras", "logits", "losses/__init__", "losses/blocks"}
+    | {"losses/divergences", "losses/estimators", "losses/expected", "losses/registry"}
+    | {"models/dflash", "models/folder", "models/gptq_kernels", "models/retrace", "seeds"}
+    | {"tokens/__init__", "tokens/names", "tokens/schemas", "training/__init__"}
+    | {"training/checkpoint", "training/examples", "training/inputs", "training/loss"}
+    | {"training/run", "training/teacher", "training/weights", "tree/__init__", "tree/mask"}
+    | {"tree/reader"},
     "train_draft.py": COMMON - {"sampling", "values"}
     | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
     | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
@@ -122,3 +147,18 @@ def test_the_loader_of_another_model_kind_is_not_in_the_digest(scripts):
     write(scripts, "draftscope/models/hub.py", "CHANGED = True\n")
     clear()
     assert closure.digest("generate.py", names, scripts) == before
+
+
+def test_what_drafts_live_is_loaded_by_name_and_trains_nothing_again():
+    from draftscope.drafters import LIVE, TREES
+
+    modules = {f"{name.replace('.', '/')}.py" for name in (*LIVE.values(), *TREES.values())}
+    for name in modules:
+        assert (ROOT / "scripts" / name).is_file()
+    for script in GPU_CLOSURES:
+        found = {p.relative_to(ROOT / "scripts").as_posix() for p in closure.sources(script)}
+        assert not found & modules, script
+    found = {p.relative_to(ROOT / "scripts").as_posix() for p in closure.sources("live_decode.py")}
+    assert not found & modules
+    with_it = closure.sources("live_decode.py", ["draftscope/drafters/retrace_draft.py"])
+    assert ROOT / "scripts/draftscope/drafters/recording.py" in with_it
