@@ -73,7 +73,7 @@ def law_of_texts(target):
     return p.gather(-1, ids[:, len(PROMPT) :, None])[..., 0].prod(-1).double().numpy()
 
 
-def fit(drafter, wanted, rule=None, gamma=2, texts=200, key="law"):
+def fit(drafter, wanted, rule=None, gamma=2, texts=120, key="law"):
     seen = np.zeros(len(wanted))
     for i in range(texts):
         decoded = live(drafter, PROMPT, gamma, T1, TOKENS, rng=generator(key, i), rule=rule)
@@ -106,7 +106,7 @@ def test_block_drafts_keep_the_law_of_the_target(
 @pytest.mark.parametrize("fault", ["accepts too much", "says another q"])
 def test_a_broken_rule_or_drafter_is_caught(fault, target, draft, law_of_texts):
     if fault == "accepts too much":
-        assert fit(BlockDraft(draft, target), law_of_texts, RULES["typical"]) < 1e-6
+        assert fit(BlockDraft(draft, target), law_of_texts, RULES["typical"], texts=60) < 1e-6
         return
 
     class Misreporting(BlockDraft):
@@ -117,10 +117,10 @@ def test_a_broken_rule_or_drafter_is_caught(fault, target, draft, law_of_texts):
             block.q = torch.full_like(block.q, 1 / block.q.shape[1])
             return block
 
-    assert fit(Misreporting(draft, target, T1), law_of_texts) < 1e-6
+    assert fit(Misreporting(draft, target, T1), law_of_texts, texts=60) < 1e-6
 
 
-@pytest.mark.parametrize("gamma", [1, 4, 9])
+@pytest.mark.parametrize("gamma", [1, 9])
 def test_greedy_is_plain_greedy_token_for_token(gamma, target, draft, narrow, remembering):
     plain = open_decoder(target)
     accepted = 0
@@ -145,9 +145,9 @@ def test_replay_of_proposals_is_the_live_loop_round_for_round(law, target, draft
     for loaded in (draft, narrow):
         drafter, blocks = BlockDraft(loaded, target), TextBlocks(loaded, target)
         for prompt in ([2], [1, 0, 3]):
-            for gamma in (1, 4, 6):
+            for gamma in (2, 6):
                 decoded = live(drafter, prompt, gamma, law, 25, key=f"replay {gamma}",
-                               eos_ids=frozenset({3} if gamma == 4 else ()))  # fmt: skip
+                               eos_ids=frozenset({3} if gamma == 2 else ()))  # fmt: skip
                 drafted = blocks.propose(prompt, decoded.token_ids)
                 assert drafted.shape == (len(decoded.token_ids), 4)
                 ends = {"budget": decoded.budget, "stop_reason": decoded.stop_reason}
@@ -160,7 +160,7 @@ def test_replay_of_proposals_is_the_live_loop_round_for_round(law, target, draft
                 wrong = agreement(np.roll(drafted, 1, axis=0), decoded.token_ids)
                 moved = proposed_rounds((), decoded.token_ids, wrong, gamma, **ends)
                 differ += not np.array_equal(moved["accepted"], seen["accepted"])
-    assert rounds > 100 and differ > 3
+    assert rounds > 80 and differ > 2
 
 
 def test_a_shorter_block_is_the_beginning_of_a_longer_one(target, draft, narrow):
