@@ -31,8 +31,12 @@ def main() -> None:
     from draftscope.lossless.equivalence import equivalence
 
     table = records.read(arguments.trajectories, "live_trajectories")
-    rows = equivalence(table.to_pylist(), **settings)
-    condition = records.condition(table) | {"equivalence": settings}
+    condition = records.condition(table)
+    # A block drafter that proposes argmax tokens has the target sample by itself.
+    argmax = condition.get("drafting") == "argmax"
+    rule = "exact_match" if argmax else "speculative_sampling"
+    rows = equivalence(table.to_pylist(), **settings, rule=rule)
+    condition |= {"equivalence": settings}
     records.write(
         arguments.output, rows, "lossless_equivalence", condition, {"seed": settings["seed"]}
     )

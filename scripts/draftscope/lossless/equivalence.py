@@ -24,6 +24,7 @@ def equivalence(
     pair: str,
     level: float,
     seed: int,
+    rule: str = "speculative_sampling",
 ) -> list[dict[str, Any]]:
     """Rows of the schema `lossless_equivalence`.
 
@@ -33,11 +34,12 @@ def equivalence(
         generations, tokens: texts of each decoder of level 2, and their length.
         draft_length: of the decoders of levels 2 and 3.
         level: p-values below it reject.
+        rule: that the real pair was decoded with.
 
     Raises:
         UserError: the real pair lacks texts of a method.
     """
-    rows = level3(trajectories, draft_length, pair, seed, level)
+    rows = level3(trajectories, draft_length, pair, seed, level, rule)
     log.info("level 3, %s: done", pair)
     rows = level2(generations, tokens, draft_length, seed, level) + rows
     log.info("level 2, matrices: done")
