@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from block_models import opened, saved, tiny_network, tiny_target
-from draftscope import registry
+from draftscope import block_pairs, registry
 from draftscope.block_training.rows import DECAYING, LOSS_NAMES
 from draftscope.drafters.dflash import DFlash
 from draftscope.drafters.retrace import ReTrace
@@ -219,3 +219,23 @@ def test_what_cannot_be_is_refused_in_one_line(changes, said):
     with pytest.raises(UserError, match=said) as refused:
         models_of(**changes)
     assert "\n" not in str(refused.value)
+
+
+def test_what_is_decoded_live_only_is_refused_elsewhere():
+    def pairs(draft, drafting=None):
+        row = {"target": "t", "draft": draft, "draft_group": "g", "drafting": drafting}
+        return {"p": row}, models_of(draft, pair={"drafting": drafting} if drafting else {})
+
+    block_pairs.refuse_live_only(*pairs("d"), "pairs")
+    block_pairs.refuse_live_only(*pairs("lookup"), "pairs")
+    for chosen, said in (
+        (pairs("r"), "pair 'p' drafts with 'r' of kind retrace, whose proposals depend"),
+        (pairs("d", "sampled"), "pair 'p' draws the tokens of its blocks"),
+    ):
+        with pytest.raises(UserError, match=f"pairs: {said}") as refused:
+            block_pairs.refuse_live_only(*chosen, "pairs")
+        assert "lossless.configurations" in str(refused.value)
+    for draft in ("d", "r"):
+        with pytest.raises(UserError, match=f"its draft '{draft}' is a .* drafter and cannot fly"):
+            block_pairs.refuse(*pairs(draft), "fly")
+    block_pairs.refuse(*pairs("lookup"), "fly")

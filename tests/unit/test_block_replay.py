@@ -1,6 +1,7 @@
 """Replay of block drafters from files: what was proposed, its checks, and the command lines."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -10,7 +11,13 @@ import replay_rounds
 import torch
 from block_models import tiny_network, tiny_target
 from draftscope import models, records
+from draftscope.doctor.findings import Findings
+from draftscope.doctor.models import compare, look
+from draftscope.drafters.block import BlockDraft
 from draftscope.errors import UserError
+from draftscope.lossless import replay_inputs
+from draftscope.lossless.opening import open_pair
+from draftscope.lossless.replay_check import same_rounds
 from draftscope.models import dflash, read_record, write_record
 from draftscope.replay import agreement, replay_trajectory
 from draftscope.replay.blocks import drafted, read_proposals
@@ -165,7 +172,7 @@ def experiment(tmp_path_factory, tiny_folder):
     )
     (folder / "block").mkdir()
     made = dflash.save("block", network, [1, *range(4, 40)], folder / "block", target, "test")
-    write_record("block", "dflash", folder / "block", made)
+    write_record("block", "dflash", folder / "block", made | {"block_size": 3})
     condition = target.condition("target") | {"domain": "d", "mode": "m"}
     trajectories(folder / "t.parquet", condition)
     live = records.read(folder / "t.parquet", "trajectories").to_pylist()
@@ -221,3 +228,92 @@ def test_what_cannot_be_drafted_from_a_text_is_refused(tmp_path, monkeypatch, ex
     trajectories(experiment / "other.parquet", condition)
     with pytest.raises(UserError, match="target_revision"):
         propose(monkeypatch, experiment, "other.parquet", tmp_path / "p.parquet")
+
+
+# ---- pairs, opened and looked at ----------------------------------------------------------------
+
+
+def opened_pair(experiment, **changes):
+    settings = COMPUTE | {"draft_dtype": None, "law": LAW, "allow_special_differences": False}
+    paths = (str(experiment / name / "model.json") for name in ("t", "block"))
+    return open_pair(settings | changes, *paths)
+
+
+def test_a_pair_opens_its_block_drafter_for_one_text_at_a_time(experiment):
+    for changes, rule in (({}, "exact_match"), ({"drafting": "sampled"}, "speculative_sampling")):
+        pair = opened_pair(experiment, **changes)
+        assert isinstance(pair.drafter(), BlockDraft) and pair.drafter().rule == rule
+        assert pair.condition()["drafting"] == changes.get("drafting", "argmax")
+        with pytest.raises(UserError, match="one text at a time; set batch_size to 1"):
+            pair.batched_drafter()
+
+
+ROW = {"kind": "dflash", "target": "t", "block_size": 3}
+
+
+def looked_at(folder, row=ROW):
+    findings = Findings()
+    rows = {"block": row}
+    known = look(rows, ["block"], folder, findings)
+    assert not known  # there is no tokenizer to compare
+    pair = {"p": {"target": "t", "draft": "block"}}
+    compare(pair, rows | {"t": {"kind": "local"}}, known, findings)
+    (finding,) = findings.rows
+    return finding.verdict, finding.detail
+
+
+def test_the_doctor_looks_at_a_block_drafter_without_a_tokenizer(tmp_path, experiment):
+    verdict, said = looked_at(experiment)
+    assert verdict == "ok" and "trained for t, 37 ids of 320" in said
+    verdict, said = looked_at(tmp_path)
+    assert verdict == "note" and "trained on its target's texts by its first job" in said
+    copy = tmp_path / "copy"
+    shutil.copytree(experiment / "block", copy / "block")
+    record = json.loads((copy / "block/model.json").read_text())
+    (copy / "t").mkdir()
+    own = json.loads((experiment / "t/model.json").read_text())
+    (copy / "t/model.json").write_text(json.dumps(own | {"revision": "another"}))
+    verdict, said = looked_at(copy)
+    assert verdict == "problem" and "which is now at another" in said
+    (copy / "t/model.json").unlink()
+    (copy / "block/weights/draft.safetensors").write_bytes(b"short")
+    assert looked_at(copy)[0] == "problem"
+    (copy / "block/model.json").write_text(json.dumps(record | {"block_size": 5}))
+    verdict, said = looked_at(copy)
+    assert verdict == "problem" and "another block_size" in said
+
+
+def test_live_texts_of_blocks_are_compared_with_their_proposals_if_they_can_be(tmp_path):
+    condition = CONDITION | {"draft": "block", "drafting": "argmax"}
+    trajectories(tmp_path / "t.parquet")
+    texts = records.read(tmp_path / "t.parquet", "trajectories").to_pylist()
+    rows = [row | {"draft_length": 2} for row in texts if row["prompt_id"] == "p0"]
+    log = [
+        {"prompt_id": "p0", "sample": 0, "draft_length": 2, "source": "live", "rule": "greedy",
+         "lossless": True, "round": number, "start": start, "offered": offered,
+         "accepted": accepted, "emitted": emitted, "end": end}
+        for number, (start, offered, accepted, emitted, end) in enumerate(
+            [(0, 2, 2, 3, "continue"), (3, 1, 1, 1, "budget")]
+        )
+    ]  # fmt: skip
+    drafted_rows = [{"prompt_id": "p0", "sample": 0, "draft_length": 2, "outside": 0,
+                     "token_ids": TEXTS["p0"], "draft_ids": np.ravel(BLOCKS["p0"])}]  # fmt: skip
+    for kind, drafting, replayed in (
+        ("dflash", "argmax", True), ("dflash", "sampled", False), ("retrace", "argmax", False),
+    ):  # fmt: skip
+        own = condition | {"drafting": drafting}
+        paths = [str(tmp_path / f"{name}.parquet") for name in ("live", "rounds", "proposals")]
+        records.write(paths[0], rows, "live_trajectories", own)
+        records.write(paths[1], log, "rounds", own)
+        records.write(paths[2], drafted_rows, "live_proposals", own)
+        row = {"draft": "block", "draft_settings": {"kind": kind}, "law": LAW | {"temperature": 0},
+               "domain": "d", "mode": "m"}  # fmt: skip
+        given_files = iter(paths[2:])
+        found = replay_inputs.read(row, *paths[:2], iter(()), given_files)
+        assert found.live_only is not replayed
+        assert len(list(given_files)) == (0 if replayed else 1)
+        if replayed:
+            (one,), left_out = found.replayed(2, 5, 1)
+            assert same_rounds(one.live, one.replays[0]) and one.deterministic and not left_out
+            with pytest.raises(UserError, match="give its --proposals"):
+                replay_inputs.read(row, *paths[:2], iter(()))
