@@ -72,6 +72,8 @@ if "interventions" in EXPERIMENT.settings.studies:
         "title": "Adapters against the uniform one, in tokens a round",
     }
     SCHEMAS += ["draftscope.training.schemas", "draftscope.interventions.schemas"]
+if PROPOSERS:
+    SCHEMAS += ["draftscope.drafters.proposal_schemas"]
 # The interventions and the sweep are cells of the position study.
 SCORED = [
     name
