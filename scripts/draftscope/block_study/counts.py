@@ -62,6 +62,7 @@ def table(
         looped.setdefault(place, set()).update(_loop_problems(source, draft_length, loops))
     _same_prompts(sources, parts)
     frame = pd.concat(parts, ignore_index=True)
+    frame = in_order(frame)
     frame["looped"] = [
         prompt in looped[place]
         for prompt, place in zip(
@@ -69,6 +70,17 @@ def table(
         )
     ]
     return frame
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one arm, training and mode in the order of their domains and prompts, for `layout`.
+
+    Arms, modes and domains keep their own order.
+    """
+    domains = {name: place for place, name in enumerate(dict.fromkeys(frame["domain"]))}
+    place = frame["domain"].map(domains)
+    ordered = frame.assign(_place=place).sort_values(["_place", "prompt_id"], kind="stable")
+    return ordered.drop(columns="_place").reset_index(drop=True)
 
 
 def _counts(source: Source, draft_length: int) -> pd.DataFrame:
@@ -135,39 +147,41 @@ def layout(
 ) -> tuple[dict[str, np.ndarray], list[str]] | None:
     """Values of each arm, [trainings, prompts], and the domain of each prompt.
 
+    An arm is left out where a training of it has nothing to pool in a domain.
+
     Macro values are the prompts' own ratios. Micro values have the pooled ratio of a domain as their
     mean: it plus the influence of the prompt on it (linearized), so that a spread over prompts is that
     of the pooled ratio.
 
     Args:
+        frame: rows `in_order`, of every prompt for each arm and training.
         above, below: columns of numerator and denominator.
 
     Returns:
-        None where a training has nothing to pool in a domain.
+        None where no arm is left.
     """
-    index = ["domain", "prompt_id"]
-    values, strata = {}, []
-    for arm, group in frame.groupby("arm", sort=False):
+    arm, arms = pd.factorize(frame["arm"])
+    domain, domains = pd.factorize(frame["domain"])
+    training = frame["training"].to_numpy()
+    top, bottom = frame[above].to_numpy(float), frame[below].to_numpy(float)
+    values, strata = {}, domain[:0]
+    for place, name in enumerate(arms):
         rows = []
-        for _, own in group.groupby("training"):
-            own = own.sort_values(index, kind="stable")
-            strata = own["domain"].tolist()
-            top, bottom = own[above].to_numpy(float), own[below].to_numpy(float)
+        for number in np.unique(training[arm == place]):
+            own = (arm == place) & (training == number)
+            strata, a, b = domain[own], top[own], bottom[own]
+            sums = np.bincount(strata, b, len(domains))
+            if not (b if pooling == "macro" else sums).all():
+                break
             if pooling == "macro":
-                if (bottom == 0).any():
-                    return None
-                rows.append(top / bottom)
+                rows.append(a / b)
                 continue
-            row = np.empty(len(own))
-            for domain in dict.fromkeys(strata):
-                here = own["domain"].to_numpy() == domain
-                if not bottom[here].sum():
-                    return None
-                ratio = top[here].sum() / bottom[here].sum()
-                row[here] = ratio + (top[here] - ratio * bottom[here]) / bottom[here].mean()
-            rows.append(row)
-        values[arm] = np.array(rows)
-    return (values, strata) if values else None
+            ratio = (np.bincount(strata, a, len(domains)) / sums)[strata]
+            mean = (sums / np.bincount(strata, minlength=len(domains)))[strata]
+            rows.append(ratio + (a - ratio * b) / mean)
+        else:
+            values[name] = np.array(rows)
+    return (values, [domains[each] for each in strata]) if values else None
 
 
 def loop_options(settings: Mapping[str, Any]) -> dict[str, int]:

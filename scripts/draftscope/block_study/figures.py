@@ -31,12 +31,9 @@ def differences(
     modes = list(dict.fromkeys(own["mode"]))
     arms = list(dict.fromkeys(own["arm"]))
     looks, domains = series(arms), domains_of(own) if len(own) else []
-    wide = max(3.4, 0.35 * len(arms) * len(domains) + 1.2)
-    figure, axes = plt.subplots(
-        1, max(len(modes), 1), figsize=(wide * max(len(modes), 1), 3.2), squeeze=False, sharey=True
-    )
+    figure, axes = _panels(len(modes), len(arms) * len(domains))
     step = 0.75 / max(len(arms), 1)
-    for column, axis in enumerate(axes[0]):
+    for column, axis in enumerate(axes.flat):
         if not modes:
             figures.empty(axis, f"no arm beside {against}")
             continue
@@ -60,7 +57,8 @@ def differences(
             )
         axis.set_xticks(range(len(domains)), domains)
         axis.set_xlim(-0.6, max(len(domains) - 0.4, 0.6))
-    axes[0, 0].set_ylabel(f"Difference to {against}\n(tokens a round)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel(f"Difference to {against}\n(tokens a round)")
     _legend(figure, looks)
     figures.caption(
         figure,
@@ -69,6 +67,15 @@ def differences(
         "weights. Where only the broad bar is clear of 0, another training might not be.",
     )
     return figure
+
+
+def _panels(modes: int, points: int) -> tuple[plt.Figure, np.ndarray]:
+    """A panel a mode, side by side; above each other where many points want the page's width."""
+    wide, count = min(max(3.6, 0.16 * points + 1.4), 8.0), max(modes, 1)
+    rows, columns = (count, 1) if wide > 4.8 else (1, count)
+    return plt.subplots(
+        rows, columns, figsize=(wide * columns, 0.6 + 2.5 * rows), squeeze=False, sharey=True
+    )
 
 
 def _bars(
@@ -158,9 +165,8 @@ def curves(histories: Mapping[tuple[str, int], pd.DataFrame], *, number: str) ->
     columns = min(len(arms), 4) or 1
     rows = -(-len(arms) // columns) or 1
     figure, axes = plt.subplots(
-        rows, columns, figsize=(2.5 * columns + 0.6, 2.3 * rows + 0.4), squeeze=False, sharex=True,
-        sharey=True,
-    )  # fmt: skip
+        rows, columns, figsize=(2.05 * columns + 0.6, 2.2 * rows + 0.4), squeeze=False, sharey=True
+    )
     for axis in axes.flat[len(arms) :]:
         axis.set_axis_off()
     for axis, arm in zip(axes.flat, arms, strict=False):
@@ -178,7 +184,7 @@ def curves(histories: Mapping[tuple[str, int], pd.DataFrame], *, number: str) ->
             )
     for row in axes:
         row[0].set_ylabel("Held-out length\n(tokens a round)")
-    for axis in axes[-1]:
+    for axis in axes.flat[: len(arms)]:
         axis.set_xlabel("Optimizer step")
     figures.caption(
         figure,
@@ -196,11 +202,9 @@ def speed(frame: pd.DataFrame, *, number: str, confidence: float) -> plt.Figure:
     """
     modes, arms = (list(dict.fromkeys(frame[name])) for name in ("mode", "arm"))
     looks, domains = series(arms), domains_of(frame) if len(frame) else []
-    figure, axes = plt.subplots(
-        1, max(len(modes), 1), figsize=(4.0 * max(len(modes), 1), 3.1), squeeze=False, sharey=True
-    )
+    figure, axes = _panels(len(modes), len(arms) * len(domains))
     step = 0.75 / max(len(arms), 1)
-    for column, axis in enumerate(axes[0]):
+    for column, axis in enumerate(axes.flat):
         if not modes:
             figures.empty(axis, "nothing was timed")
             continue
@@ -214,7 +218,8 @@ def speed(frame: pd.DataFrame, *, number: str, confidence: float) -> plt.Figure:
             _bars(axis, x, rows, "speedup", looks[arm], label=arm)
         axis.set_xticks(range(len(domains)), domains)
         axis.set_xlim(-0.6, max(len(domains) - 0.4, 0.6))
-    axes[0, 0].set_ylabel("Speed / plain decoding")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("Speed / plain decoding")
     _legend(figure, looks)
     figures.caption(
         figure,

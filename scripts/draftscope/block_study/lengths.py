@@ -43,16 +43,21 @@ class Design:
         return Crossed(values, strata, fixed, self.paired)
 
     def compared(self, arms: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Arm, what it is compared with, and whether that is a reference or a baseline."""
+        """Arm, what it is compared with, and whether that is a reference or a baseline; no pair twice."""
         trained = [arm for arm in arms if arm not in self.baselines]
         roles = [*((name, "reference") for name in self.references if name in arms)]
         roles += [(name, "baseline") for name in arms if name in self.baselines]
-        return [(arm, name, role) for name, role in roles for arm in trained if arm != name]
+        found: dict[tuple[str, str], str] = {}
+        for name, role in roles:
+            for arm in trained:
+                if arm != name and (name, arm) not in found:
+                    found[arm, name] = role
+        return [(*pair, role) for pair, role in found.items()]
 
 
 def domains_of(frame: pd.DataFrame) -> list[str]:
     """The domains in their order, and all of them together where there are several."""
-    own = list(dict.fromkeys(frame["domain"]))
+    own = [name for name in dict.fromkeys(frame["domain"]) if name != ALL]
     return [*own, ALL] if len(own) > 1 else own
 
 
@@ -123,7 +128,8 @@ EMPTY = Estimate(None, None, None, None, None, None, None, None, NOTHING)
 
 
 def _length(crossed: Crossed | None, arm: str, design: Design) -> dict[str, Any]:
-    found = crossed.level(arm, design.confidence) if crossed else EMPTY
+    known = crossed is not None and arm in crossed.values
+    found = crossed.level(arm, design.confidence) if known else EMPTY
     cut = ends(found)
     # A round emits at least one token and at most all drafts and a bonus.
     for name in ("lower", "upper", "prompts_lower", "prompts_upper"):
@@ -133,11 +139,12 @@ def _length(crossed: Crossed | None, arm: str, design: Design) -> dict[str, Any]
 
 
 def _difference(crossed: Crossed | None, arm: str, against: str, design: Design) -> dict[str, Any]:
-    found = crossed.difference(arm, against, design.confidence) if crossed else EMPTY
+    known = crossed is not None and {arm, against} <= set(crossed.values)
+    found = crossed.difference(arm, against, design.confidence) if known else EMPTY
     row = {"prompts": crossed.prompts if crossed else 0, "difference": found.estimate}
     row |= ends(found) | {"p": found.p, "holm_p": None}
     row |= {"separated": None if found.low is None else found.separated}
-    return row | gain(crossed, arm, against, design)
+    return row | gain(crossed if known else None, arm, against, design)
 
 
 def gain(
@@ -170,6 +177,8 @@ def gain(
 
 def needed(crossed: Crossed | None, key: Mapping[str, Any], design: Design) -> list[dict[str, Any]]:
     """Rows of block_needed of one comparison: for the difference seen, and for the one asked for."""
+    if crossed is not None and not {key["arm"], key["against"]} <= set(crossed.values):
+        crossed = None
     spread = crossed.spread(key["arm"], key["against"]) if crossed else None
     seen = crossed.difference(key["arm"], key["against"]) if crossed else EMPTY
     prompts = crossed.prompts if crossed else 0
@@ -180,7 +189,7 @@ def needed(crossed: Crossed | None, key: Mapping[str, Any], design: Design) -> l
             ("training_sd", "prompt_sd", "rest_sd", "smallest", "trainings_needed",
              "prompts_needed", "factor_needed")
         )  # fmt: skip
-        row["reason"] = seen.reason or "no number of them would"
+        row["reason"] = seen.reason
         if spread is not None and effect is not None:
             level = 1 - design.confidence
             found = planning.needed(spread, effect, max(key["trainings"], 2), prompts, level=level)
@@ -193,6 +202,8 @@ def needed(crossed: Crossed | None, key: Mapping[str, Any], design: Design) -> l
                 "prompts_needed": found.prompts,
                 "factor_needed": found.factor,
             }
+            missing = [name for name in row if row[name] is None and name != "reason"]
+            row["reason"] = "a dash: no number of that kind" if missing else None
         rows.append(row)
     return rows
 

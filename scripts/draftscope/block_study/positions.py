@@ -65,7 +65,7 @@ def _slot(
             **dict.fromkeys(("rate", "lower", "upper")),
             "reason": "a training has no round that comes to this slot in some domain",
         }
-        if crossed:
+        if crossed and arm in crossed.values:
             level = crossed.level(arm, design.confidence)
             row |= {"rate": level.estimate, "reason": level.reason}
             if level.low is not None:

@@ -75,7 +75,7 @@ def _filled(frame: pd.DataFrame, sources: Sequence[Probed]) -> pd.DataFrame:
     numbers = [name for name in frame.columns if name not in (*keys, "prompt_id", "looped")]
     whole[numbers] = whole[numbers].fillna(0)
     whole["looped"] = False
-    return whole
+    return counts.in_order(whole)
 
 
 def study(frame: pd.DataFrame, design: Design) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def study(frame: pd.DataFrame, design: Design) -> list[dict[str, Any]]:
                         **dict.fromkeys(("value", "lower", "upper")),
                         "reason": "a training has no place behind a rejection in some domain",
                     }
-                    if crossed:
+                    if crossed and arm in crossed.values:
                         level = crossed.level(arm, design.confidence)
                         row |= {"value": level.estimate, "reason": level.reason}
                         if level.low is not None:

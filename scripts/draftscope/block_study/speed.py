@@ -45,7 +45,7 @@ def table(sources: Sequence[Timed], draft_length: int) -> pd.DataFrame:
         if own != prompts:
             raise UserError(f"{source.timings} and {other.timings} hold different prompts")
         parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+    return counts.in_order(pd.concat(parts, ignore_index=True))
 
 
 def _prompts(source: Timed, draft_length: int) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def _prompts(source: Timed, draft_length: int) -> pd.DataFrame:
             raise UserError(f"{source.timings} has no text of draft length {gamma}")
         numbers = [name for name in rows.columns if name not in ("prompt_id", "sample")]
         found[name] = rows.groupby("prompt_id")[numbers].sum()
-    both = found["own"].join(found["plain"], rsuffix="_plain", how="inner").reset_index()
+    both = found["own"].join(found["plain"].add_suffix("_plain"), how="inner").reset_index()
     pace, plain = (both[f"total{end}"] / both[f"tokens{end}"] for end in ("", "_plain"))
     both[LOGARITHM], both[ONE] = np.log(plain / pace), 1.0
     for name in ("arm", "training", "domain", "mode", "temperature"):

@@ -19,9 +19,10 @@ B: mean square between the trainings of an arm (of their means over prompts), po
 E: what of B is the rest, from the residuals of the two-way layout; it is in V(prompts) already.
 
 The sum is held to V(prompts) at least. The interval is Student's t with degrees of freedom after
-Satterthwaite (1946), in which B counts no less than E. Prompts of several domains are strata with equal
+Satterthwaite (1946), in which B counts no less than E, and no fewer than B has. Prompts of several domains are strata with equal
 weights. That this covers with two or three trainings, and prompts alone do not, is tested on planted
-data sets.
+data sets. Where the trainings of one arm spread twice as much as those of the others, 95% intervals of
+its differences cover 84% (11 arms, 2 trainings) to 95%.
 
 Trainings may be paired: training s of every arm starts from the same weights. Then what all arms share of
 a training is taken out of B and E first, and B has (arms - 1)(trainings - 1) degrees of freedom.
@@ -254,7 +255,8 @@ class Crossed:
         if share:
             counted = share * max(pooled.between, pooled.rest)
             below = over_prompts**2 / prompt_degrees + counted**2 / pooled.degrees
-            degrees = min(max(variance**2 / below, 1.0), prompt_degrees)
+            least = min(prompt_degrees, float(pooled.degrees))
+            degrees = min(max(variance**2 / below, least), prompt_degrees)
         error, half = math.sqrt(variance), _half(variance, degrees, confidence)
         p = float(2 * stats.t.sf(abs(estimate) / error, degrees))
         return Estimate(estimate, estimate - half, estimate + half, error, degrees, p, *alone)
