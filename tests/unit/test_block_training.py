@@ -240,8 +240,35 @@ def test_a_drafter_deeper_than_its_target_cannot_start_as_its_copy(target):
     with pytest.raises(UserError, match="has 3 layers to copy and the drafter 4"):
         begin(DFlash(shape), target, "target", 0)
     begin(DFlash(shape), target, "random", 0)
+    with pytest.raises(UserError, match="give 3 of the layers 0 to 2 of target tiny"):
+        begin(DFlash(shape_for(target, 3, 5, [0])), target, "target", 0, [0, 1, 7])
     with pytest.raises(UserError, match="feature layer 7: target tiny has layers 0 to 2"):
         shape_for(target, 1, 5, [7])
+
+
+def test_the_context_starts_as_what_the_first_copied_layer_reads(target):
+    """In the target layer 2 reads the output of layer 1, through its own norm."""
+    shape = shape_for(target, 1, 5, [0, 1])
+    net = DFlash(shape)
+    begin(net, target, "target", 0)
+    weight = net.fusion.weight.detach()
+    assert torch.allclose(weight[:, 64:].diagonal(), torch.ones(64), atol=0.02)
+    assert float(weight[:, :64].abs().max()) < 0.02
+    begin(net, target, "target", 0, [0])
+    assert torch.allclose(net.fusion.weight[:, :64].diagonal(), torch.ones(64), atol=0.02)
+    source = target.model.base_model.layers[0]
+    assert torch.equal(net.layers[0].k.weight, source.self_attn.k_proj.weight)
+    assert torch.equal(net.context_norm.weight, source.input_layernorm.weight)
+
+
+def test_normalised_features_do_not_depend_on_the_size_of_a_layers_states(target):
+    torch.manual_seed(0)
+    features = torch.randn(3, 128)
+    louder = features * torch.tensor([1.0, 100.0]).repeat_interleave(64)
+    for normalised in (True, False):
+        net = DFlash(shape_for(target, 1, 5, [0, 1], normalised))
+        begin(net, target, "random", 0)
+        assert torch.allclose(net.fuse(features), net.fuse(louder), atol=1e-4) == normalised
 
 
 def test_blocks_at_once_move_no_number(target, monkeypatch):

@@ -57,13 +57,20 @@ class Dflash(Strict):
         description="ids that can be proposed: those that the training texts hold most often; left "
         "out: all",
     )
+    normalised_features: bool = Field(
+        default=False,
+        description="bring the states of each layer that is read to one size before they are fused",
+    )
     init: Literal["target", "random"] = Field(
-        default="target", description="draft layers start as copies of the target's last, or random"
+        default="target", description="draft layers start as copies of the target's, or random"
+    )
+    init_layers: Layers | None = Field(
+        default=None, description="layers that they are copies of, from 0; left out: the last"
     )
     loss: Loss
     train: BlockTrain
 
-    _order = field_validator("feature_layers")(_ascending)
+    _order = field_validator("feature_layers", "init_layers")(_ascending)
 
     @model_validator(mode="before")
     @classmethod
@@ -75,6 +82,18 @@ class Dflash(Strict):
         size = values.get("block_size")
         known = PUBLISHED_DECAY.get(size) if isinstance(size, int) else None
         return values if known is None else values | {"loss": loss | {"decay": known}}
+
+    @model_validator(mode="after")
+    def _a_copy_for_every_layer(self) -> Dflash:
+        if self.init_layers is None:
+            return self
+        if self.init == "random":
+            raise ValueError("init_layers are copied; init: random copies none")
+        if len(self.init_layers) != self.layers:
+            raise ValueError(
+                f"init_layers gives {len(self.init_layers)} layers for {self.layers} draft layers"
+            )
+        return self
 
     @model_validator(mode="after")
     def _decay_is_known(self) -> Dflash:

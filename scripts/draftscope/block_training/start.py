@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,9 +31,16 @@ SPREAD = 0.02  # of random weights, as the models of this family begin
 
 
 def shape_for(
-    target: LoadedModel, layers: int, block_size: int, feature_layers: list[int] | None
+    target: LoadedModel,
+    layers: int,
+    block_size: int,
+    feature_layers: Sequence[int] | None,
+    normalised_features: bool = False,
 ) -> Shape:
-    """Sizes of a drafter of this target.
+    """Sizes of a drafter of this target; see `Shape`.
+
+    Args:
+        feature_layers: None: as published, as many as draft layers.
 
     Raises:
         UserError: a feature layer that the target lacks, or sizes that its configuration does not
@@ -59,6 +67,7 @@ def shape_for(
             rope_theta=float(rope.get("rope_theta", 10_000.0)),
             norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
             normalised_heads=_has_head_norms(target.model),
+            normalised_features=normalised_features,
         )
     except AttributeError as error:
         raise UserError(
@@ -73,13 +82,17 @@ def _has_head_norms(model: Any) -> bool:
 
 
 @torch.no_grad()
-def begin(net: DFlash, target: LoadedModel, how: str, seed: int) -> None:
+def begin(
+    net: DFlash, target: LoadedModel, how: str, seed: int, layers: Sequence[int] | None = None
+) -> None:
     """Fill the weights in place.
 
     Args:
-        how: "random"; or "target": each draft layer is a copy of one of the target's last ones, the
-            context starts as the last hidden state that is read, the mask as the mean embedding.
+        how: "random"; or "target": draft layers are copies of layers of the target, the mask is the
+            mean embedding, and the context is what the first copied layer reads in the target, as
+            near as the layers that are read come to it.
         seed: of random weights.
+        layers: those that are copied; None: the last ones.
 
     Raises:
         UserError: the target's layers cannot be copied.
@@ -90,20 +103,27 @@ def begin(net: DFlash, target: LoadedModel, how: str, seed: int) -> None:
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * SPREAD)
     if how == "random":
         return
-    body = target.model.base_model
-    sources = list(getattr(body, "layers", ()))[-net.shape.layers :]
-    if len(sources) < net.shape.layers:
+    body, shape = target.model.base_model, net.shape
+    stack = list(getattr(body, "layers", ()))
+    if len(stack) < shape.layers:
         raise UserError(
-            f"target {target.name} has {len(sources)} layers to copy and the drafter "
-            f"{net.shape.layers}; give it fewer, or init: random"
+            f"target {target.name} has {len(stack)} layers to copy and the drafter {shape.layers}; "
+            "give it fewer, or init: random"
         )
-    for layer, source in zip(net.layers, sources, strict=True):
-        _copy_layer(layer, source, target.name)
+    chosen = list(range(len(stack) - shape.layers, len(stack))) if layers is None else layers
+    if len(chosen) != shape.layers or max(chosen) >= len(stack):
+        raise UserError(
+            f"init_layers {list(chosen)}: give {shape.layers} of the layers 0 to {len(stack) - 1} of "
+            f"target {target.name}, one a draft layer"
+        )
+    for layer, number in zip(net.layers, chosen, strict=True):
+        _copy_layer(layer, stack[number], target.name)
     _copy(net.norm.weight, getattr(getattr(body, "norm", None), "weight", None), target.name)
     net.context_norm.weight.copy_(net.layers[0].input_norm.weight)
-    width = net.shape.width
+    reads = [abs(layer - (chosen[0] - 1)) for layer in shape.feature_layers]
+    nearest = reads.index(min(reads)) * shape.width
     net.fusion.weight.mul_(0.1)
-    net.fusion.weight[:, -width:] += torch.eye(width)
+    net.fusion.weight[:, nearest : nearest + shape.width] += torch.eye(shape.width)
     net.mask_embedding.copy_(target.model.get_input_embeddings().weight.float().mean(0))
 
 

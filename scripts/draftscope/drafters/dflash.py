@@ -6,9 +6,11 @@ vectors as well as from the block. The block is the embedding of the last commit
 anchor, and of mask tokens; its slots see each other in both directions. Embedding and output head
 are the target's and stay with it.
 
-Two choices where the paper's model has none to make: the mask token is a vector that is learnt, as
-a target need not have an unused token; queries and keys are normalised only where the layers of
-the target do so, so that draft layers can start as copies of them.
+Choices where the paper's model has none to make: the mask token is a vector that is learnt, as a
+target need not have an unused token; queries and keys are normalised only where the layers of the
+target do so, so that draft layers can start as copies of them; and the states that are fused may be
+brought to one size first, since those of late layers are many times as large as those of early ones,
+which a short training does not make up for.
 
 n is a number of context positions, m of slots, both of one text.
 """
@@ -30,7 +32,10 @@ KeysValues = list[tuple[Tensor, Tensor]]
 class Shape:
     """Sizes of a drafter; `of_target` takes what it shares with its target.
 
-    `feature_layers` are the decoder layers of the target, from 0, whose output is read.
+    `feature_layers` are the decoder layers of the target, from 0, whose output is read;
+    `normalised_heads` says whether queries and keys are normalised head by head;
+    `normalised_features` whether each layer's states have unit root mean square before they are
+    fused.
     """
 
     width: int
@@ -44,6 +49,7 @@ class Shape:
     rope_theta: float
     norm_eps: float
     normalised_heads: bool
+    normalised_features: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"feature_layers": list(self.feature_layers)}
@@ -150,6 +156,10 @@ class DFlash(nn.Module):
 
     def fuse(self, features: Tensor) -> Tensor:
         """Context [n, width] of the target's hidden states [n, layers read * width], in order."""
+        if self.shape.normalised_features:
+            width = (self.shape.width,)
+            states = features.unflatten(-1, (-1, *width))
+            features = functional.rms_norm(states, width, None, self.shape.norm_eps).flatten(-2)
         return self.context_norm(self.fusion(features))
 
     def keys_values(self, context: Tensor, positions: Tensor) -> KeysValues:

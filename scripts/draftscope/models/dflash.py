@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 REQUIRED = {"target", "layers", "block_size", "loss", "train"}
-OPTIONAL = {"feature_layers", "vocabulary", "init"}
+OPTIONAL = {"feature_layers", "init", "init_layers", "normalised_features", "vocabulary"}
 FILE = "draft.safetensors"
 NETWORK, VOCABULARY = "network.", "draft_vocabulary"
 
