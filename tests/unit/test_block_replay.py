@@ -21,7 +21,7 @@ from draftscope.lossless.replay_check import same_rounds
 from draftscope.models import dflash, read_record, write_record
 from draftscope.replay import agreement, replay_trajectory
 from draftscope.replay.blocks import drafted, read_proposals
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 COMPUTE = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1}
@@ -51,6 +51,7 @@ class Fixed:
         return self._blocks[self._place][:count].tolist()
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_blocks_from_a_file_replay_as_a_proposer_that_says_the_same(tokens, size, seed):
     rng = np.random.default_rng(seed)
