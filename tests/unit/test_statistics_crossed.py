@@ -144,6 +144,22 @@ def test_power_is_that_of_the_t_test_and_of_a_simulation():
     assert planning.power(spread, 0.25, 3, 40, 0.05) == pytest.approx(np.mean(hits), abs=0.1)
 
 
+def test_power_rises_with_the_effect_and_with_the_data_however_few_or_many():
+    for spread in (
+        Spread(training=0.0004, prompts=0.0, rest=0.0005, degrees=2, strata=1),
+        Spread(training=0.0, prompts=0.0, rest=0.002, degrees=2, strata=1),
+        Spread(training=0.0005, prompts=0.001, rest=0.002, degrees=33, strata=4),
+    ):
+        error = spread.variance(2, 8) ** 0.5
+        effects = [
+            planning.power(spread, step * error, 2, 8, 0.05) for step in np.arange(0.2, 60, 0.7)
+        ]
+        data = [planning.power(spread, error, 2 * k, 8 * k, 0.05) for k in range(1, 60)]
+        for values in (effects, data):
+            assert np.isfinite(values).all() and min(np.diff(values)) > -2e-3
+        assert effects[-1] == pytest.approx(1) == data[-1]
+
+
 def test_what_is_needed_finds_the_effect_and_one_less_does_not():
     spread = Spread(training=0.01, prompts=0.1, rest=0.1, degrees=3, strata=2)
     found = planning.needed(spread, 0.2, 2, 32)

@@ -100,7 +100,8 @@ class Spread:
         own = self.prompts / prompts + 2 * self.rest / (trainings * prompts)
         total = self.variance(trainings, prompts)
         below = seeds**2 / (self.degrees * (trainings - 1)) + own**2 / max(prompts - self.strata, 1)
-        return max(total**2 / below, 1.0) if below > 0 else math.inf
+        least = min(self.degrees * (trainings - 1), prompts - self.strata)
+        return max(total**2 / below, least, 1.0) if below > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,11 +26,15 @@ def power(spread: Spread, effect: float, trainings: int, prompts: int, level: fl
     if error == 0:
         return 1.0 if effect else level
     limit, shift = stats.t.ppf(1 - level / 2, degrees), abs(effect) / error
-    # Far out the noncentral law is a step, and scipy's a NaN.
-    if shift > 1e3:
-        return 1.0
-    found = stats.nct.sf(limit, degrees, shift) + stats.nct.cdf(-limit, degrees, shift)
-    return float(min(max(found, 0.0), 1.0))
+    above = stats.nct.sf(limit, degrees, shift)
+    if math.isnan(
+        above
+    ):  # far out, where scipy's series fails: by the normal law (Johnson and Welch)
+        spread = math.sqrt(1 + limit**2 / (2 * degrees))
+        above = stats.norm.sf((limit * (1 - 1 / (4 * degrees)) - shift) / spread)
+    # It also fails for the other side, where what is left out is below a thousandth.
+    below = stats.nct.cdf(-limit, degrees, shift)
+    return float(min(above + (0.0 if math.isnan(below) else below), 1.0))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,162 @@
+"""The losses and retrace studies in the workflow: trained, replayed, decoded live, drawn, reported."""
+
+import json
+
+import draftscope.block_study.schemas
+import draftscope.block_training.schemas  # noqa: F401
+import pytest
+import yaml
+from draftscope import records
+from draftscope.exhibits.tables import read_table
+from tiny_project import MODELS, PAIRS, Project, domains, new_project
+
+pytestmark = [pytest.mark.slow, pytest.mark.workflow, pytest.mark.xdist_group("block studies")]
+RESULTS = "results/tiny"
+TEXTS = [{"name": "small", "prompts": 4, "samples": 1, "max_new_tokens": 16}]
+TRAIN = {
+    "domains": TEXTS, "temperature": 0.8, "held_out": 0.25, "steps": 4, "batch": 2, "anchors": 4,
+    "lr": 0.003, "warm_up": 1, "evaluate_every": 2, "patience": 5,
+}  # fmt: skip
+DFLASH = {"kind": "dflash", "target": "tiny", "layers": 1, "block_size": 4, "vocabulary": 200}
+VARIANTS = ("none", "corrected_gated")
+STAGE = {"threads": 1}
+
+
+def study_project(folder) -> Project:
+    """The tiny project with two losses, two variants of ReTrace and two trainings of each."""
+    project = new_project(folder)
+    split = {"evaluation": [0, 8], "training": [8, 12]}
+    project.configure("domains.yaml", {name: row | split for name, row in domains().items()})
+    models, pairs = dict(MODELS), dict(PAIRS)
+    models["tiny-bigram"] = {
+        "kind": "bigram", "target": "tiny", "train": {"domains": TEXTS, "temperature": 0.8}
+    }  # fmt: skip
+    for seed in (1, 2):
+        how = TRAIN | {"seed": seed}
+        for loss in ("ce_decay", "dpace"):
+            # A decay is published for blocks of 8, 10 and 16 alone.
+            own = {"name": loss} | ({"decay": 2.0} if loss == "ce_decay" else {})
+            models[f"tiny-{loss}-{seed}"] = DFLASH | {"loss": own, "train": how}
+        for variant in VARIANTS:
+            models[f"tiny-{variant}-{seed}"] = {
+                "kind": "retrace", "target": "tiny", "base": f"tiny-ce_decay-{seed}",
+                "variant": variant, "train": how,
+            }  # fmt: skip
+    names = [f"{stem}-{seed}" for stem in ("ce_decay", "dpace", *VARIANTS) for seed in (1, 2)]
+    for name in (*names, "bigram"):
+        pairs[name] = {"target": "tiny", "draft": f"tiny-{name}", "draft_group": "blocks"}
+    project.configure("models.yaml", models)
+    project.configure("pairs.yaml", pairs)
+
+    def arm(label: str, stem: str | None = None) -> dict:
+        return {"label": label, "pairs": [f"{stem or label}-1", f"{stem or label}-2"]}
+
+    experiment = yaml.safe_load((project.folder / "tiny/config.yaml").read_text())
+    both = [arm("ce_decay"), arm("dpace")]
+    experiment |= {
+        "studies": ["position", "losses", "retrace"],
+        "training": STAGE,
+        "losses": STAGE
+        | {
+            "domains": [{"name": "small", "prompts": 8, "max_new_tokens": 40},
+                        {"name": "raw", "prompts": 6, "max_new_tokens": 16}],
+            "modes": ["cold", "tepid"],
+            "draft_length": 3,
+            "arms": both,
+            "grid": both,
+            "baselines": {"lookup": "lookup", "bigram": "bigram"},
+            "speed": {"domains": ["small"], "modes": ["cold"], "prompts": 3, "max_new_tokens": 12,
+                      "warm_up": 0, "repeats": 1},
+        },
+        "retrace": STAGE
+        | {
+            "domains": [{"name": "small", "prompts": 4, "max_new_tokens": 16, "published": "GSM8K"}],
+            "modes": ["cold", "warm"],
+            "draft_length": 3,
+            "arms": [arm("backbone", "ce_decay"), *map(arm, VARIANTS)],
+            "warm_up": 0,
+        },
+    }  # fmt: skip
+    project.configure("config.yaml", experiment)
+    return project
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Project:
+    project = study_project(tmp_path_factory.mktemp("studies") / "a project")
+    project.run("--cores", "2", "--", "losses", "losses_grid", "retrace")
+    return project
+
+
+def table(project: Project, name: str):
+    return read_table(project.folder / RESULTS / "exhibits" / f"{name}.csv")
+
+
+def test_both_studies_are_built_once(finished):
+    assert finished.plan("--", "losses", "losses_grid", "retrace") == {}
+    folder = finished.folder / RESULTS / "exhibits"
+    for study in ("losses", "losses_grid", "retrace"):
+        for name in (
+            "findings.md",
+            "table1.csv",
+            "table_training.tex",
+            "figure1.svg",
+            "figure4.pdf",
+        ):
+            assert (folder / study / name).is_file(), (study, name)
+    lengths = table(finished, "losses/table1")
+    assert set(lengths["arm"]) == {"ce_decay", "dpace", "lookup", "bigram"}
+    # The mode and the domain that the experiment does not generate are the study's own.
+    assert set(lengths["mode"]) == {"cold", "tepid"} and set(lengths["domain"]) == {
+        "small",
+        "raw",
+        "all",
+    }
+
+
+def test_all_arms_learnt_from_the_same_texts_with_seeds_of_their_own(finished):
+    folder = finished.folder / RESULTS / "models"
+    made = [json.loads((folder / f"tiny-{name}/model.json").read_text())
+            for name in ("ce_decay-1", "ce_decay-2", "dpace-1", "bigram")]  # fmt: skip
+    assert len({record["trained_on"]["sha256"] for record in made}) == 1
+    assert len({record["revision"] for record in made}) == 4
+    for name in ("ce_decay-1", "bigram"):
+        assert (folder / f"tiny-{name}/leaks/small.json").is_file()
+
+
+def test_the_control_without_memory_drafts_as_dflash_does(finished):
+    folder = finished.folder / RESULTS / "live/retrace"
+    texts = {
+        pair: records.read(folder / pair / "small/cold/trajectories.parquet", "live_trajectories")
+        for pair in ("ce_decay-1", "none-1", "corrected_gated-1")
+    }
+    # Greedy text is the target's, whatever drafts.
+    tokens = [text.column("token_ids").to_pylist() for text in texts.values()]
+    assert tokens[0] == tokens[1] == tokens[2]
+
+
+def test_probes_are_of_the_backbone_alone(finished):
+    found = records.read(finished.folder / RESULTS / "statistics/retrace/probes.parquet",
+                         "retrace_probes").to_pandas()  # fmt: skip
+    assert set(found["arm"]) == {"backbone"} and set(found["measure"]) > {"coverage", "cosine_gap"}
+    assert not list((finished.folder / RESULTS / "live/retrace").glob("none*/*/*/probes.parquet"))
+
+
+def test_a_change_of_one_arm_trains_that_arm_alone(finished, tmp_path):
+    project = finished.copy(tmp_path / "copy")
+    project.edit("tiny/models.yaml", "name: dpace", "name: dpace\n    smoothing: 0.3")
+    jobs = project.planned("--", "losses")
+    assert len(jobs["train_block_draft"]) == 1 and "generate" not in jobs
+
+
+def test_the_report_has_sections_of_both_studies(finished, tmp_path):
+    project = finished.copy(tmp_path / "copy")
+    project.run("--cores", "2")
+    page = (project.folder / RESULTS / "report.html").read_text(encoding="utf-8")
+    for said in ("Losses of block drafters, in words", "A memory of rejected tokens, in words",
+                 "separated", "Where only the broad bar is clear of 0"):  # fmt: skip
+        assert said in page, said
+    card = read_table(project.folder / RESULTS / "scorecard.csv")
+    own = card[card["study"].isin(["losses", "retrace"])]
+    assert set(own["study"]) == {"losses", "retrace"}
+    assert not set(own["verdict"]) & {"agrees", "differs"}
