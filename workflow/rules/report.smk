@@ -106,6 +106,9 @@ for _study, _title, _exhibits in (
             "draftscope.live.tables",
         ]
 SCHEMAS = list(dict.fromkeys(SCHEMAS))
+# What a bare run promises. A failed job takes its exhibit away and leaves a report that stands above
+# it, from which alone Snakemake would not see that it is missing.
+EXHIBITS = [path for study in STUDIES.values() for path in study["exhibits"]]
 # Text that the report counts: the experiment's, and what a study of it has of its own.
 TEXTS = [
     *all_trajectories(),
