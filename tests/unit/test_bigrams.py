@@ -2,10 +2,11 @@
 
 import itertools
 import json
-import subprocess
 import sys
 from collections import Counter
+from unittest import mock
 
+import count_bigrams
 import numpy as np
 import pytest
 from draftscope import models, records
@@ -13,7 +14,6 @@ from draftscope.drafters import of_text
 from draftscope.drafters.bigram import Bigram, count_successors
 from draftscope.errors import UserError
 from draftscope.replay import replay_trajectory
-from experiments import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,23 +73,19 @@ def write_texts(folder, split="training", revision="r1"):
     return prompts, texts
 
 
-def count(folder, prompts, texts) -> subprocess.CompletedProcess:
+def count(folder, prompts, texts) -> None:
+    """Call the script's `main`."""
     (folder / "target").mkdir(exist_ok=True)
     (folder / "target/model.json").write_text(json.dumps(TARGET))
-    return subprocess.run(
-        [sys.executable, str(ROOT / "scripts/count_bigrams.py"), "--name", "b"]
-        + ["--settings", json.dumps(ROW), "--target", str(folder / "target/model.json")]
-        + ["--prompts", str(prompts), "--trajectories", str(texts)]
-        + ["--output", str(folder / "b/model.json")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    arguments = ["--name", "b", "--settings", json.dumps(ROW)]
+    arguments += ["--target", str(folder / "target/model.json"), "--prompts", str(prompts)]
+    arguments += ["--trajectories", str(texts), "--output", str(folder / "b/model.json")]
+    with mock.patch.object(sys, "argv", ["count_bigrams", *arguments]):
+        count_bigrams.main()
 
 
 def test_counted_once_bound_to_the_target_and_refused_when_changed(tmp_path):
-    done = count(tmp_path, *write_texts(tmp_path))
-    assert done.returncode == 0, done.stderr
+    count(tmp_path, *write_texts(tmp_path))
     own = {"target": "t", "target_revision": "r1"}
     path = tmp_path / "b/model.json"
     draft = of_text.proposer(ROW | {"record": str(path)}, own)
@@ -116,8 +112,8 @@ def test_counted_once_bound_to_the_target_and_refused_when_changed(tmp_path):
     ],
 )
 def test_measured_prompts_and_foreign_texts_are_refused(tmp_path, options, said):
-    done = count(tmp_path, *write_texts(tmp_path, **options))
-    assert done.returncode == 2 and said in done.stderr
+    with pytest.raises(UserError, match=said):
+        count(tmp_path, *write_texts(tmp_path, **options))
     assert not (tmp_path / "b/model.json").exists()
 
 
