@@ -80,7 +80,9 @@ def main() -> None:
             speed.Timed(**{key: row[key] for key in keys}, timings=path)
             for row, path in zip(settings["timed"], arguments.timings, strict=True)
         ]
-        found |= speed.study(speed.table(timed, design.draft_length), design)
+        looped = table[table["looped"]]
+        problems = set(zip(looped["domain"], looped["mode"], looped["prompt_id"], strict=True))
+        found |= speed.study(speed.table(timed, design.draft_length, problems), design)
     if arguments.probes:
         keys = ("arm", "training", "domain", "mode", "temperature")
         probed = [

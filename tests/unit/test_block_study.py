@@ -214,16 +214,20 @@ def test_speed_is_the_planted_one_and_ratios_compare_arms(written, frame):
     timed = [Timed(**{k: s[k] for k in ("arm", "training", "domain", "mode", "temperature")},
                    timings=p["timings"])
              for s, p in written if s["mode"] == "warm"]  # fmt: skip
-    found = speed.study(speed.table(timed, GAMMA), DESIGN)
-    row = one(found["speed"], arm="pace", mode="warm", domain="math")
+    problems = {("math", "warm", "math-00"), ("chat", "warm", "chat-00")}
+    found = speed.study(speed.table(timed, GAMMA, problems), DESIGN)
+    key = {"mode": "warm", "domain": "math"}
+    assert one(found["speed"], arm="pace", subset="loops_removed", **key)["prompts"] == 11
+    key |= {"subset": "all"}
+    row = one(found["speed"], arm="pace", **key)
     own = frame[(frame["arm"] == "pace") & (frame["mode"] == "warm") & (frame["domain"] == "math")]
     # A round of an arm takes 13.2 ms, a plain step 10.
     wanted = np.exp(np.log(own["emitted"] / own["rounds"] / 1.32).mean())
     assert row["speedup"] == pytest.approx(wanted)
     assert row["lower"] < row["speedup"] < row["upper"]
     assert (row["plain_rate"], row["verify"], row["draft"]) == pytest.approx((100.0, 0.012, 0.0012))
-    ratio = one(found["speed_differences"], arm="ce", against="pace", mode="warm", domain="math")
-    other = one(found["speed"], arm="ce", mode="warm", domain="math")
+    ratio = one(found["speed_differences"], arm="ce", against="pace", **key)
+    other = one(found["speed"], arm="ce", **key)
     assert ratio["ratio"] == pytest.approx(other["speedup"] / row["speedup"])
     assert ratio["upper"] < 1 and ratio["separated"]
     with pytest.raises(UserError, match="no text of draft length 9"):

@@ -200,6 +200,7 @@ def speed(frame: pd.DataFrame, *, number: str, confidence: float) -> plt.Figure:
     Args:
         frame: schema block_speed.
     """
+    frame = where(frame, subset="all")
     modes, arms = (list(dict.fromkeys(frame[name])) for name in ("mode", "arm"))
     looks, domains = series(arms), domains_of(frame) if len(frame) else []
     figure, axes = _panels(len(modes), len(arms) * len(domains))

@@ -104,7 +104,7 @@ def _speeds(speed: pd.DataFrame | None) -> list[str]:
     said: list[str] = []
     if speed is None or speed.empty:
         return said
-    for row in _records(where(speed, domain=domains_of(speed)[-1])):
+    for row in _records(where(speed, domain=domains_of(speed)[-1], subset="all")):
         shown = _with_ends(row, "speedup", ".2f")
         if row["lower"] is None:
             verdict = f"{shown} times as fast as plain decoding, without an interval"

@@ -91,8 +91,9 @@ class LossMeasurements:
         if None in known:
             return none(f"{GAIN}: one of the arms is not in this experiment")
         own = frame[frame["domain"] == widest(frame)]
+        own = own[own["subset"] == "all"]
         if "pooling" in own:
-            own = own[(own["subset"] == "all") & (own["pooling"] == "macro")]
+            own = own[own["pooling"] == "macro"]
         # The reference may be either of the two.
         ahead = own[(own["arm"] == self.arm["dpace"]) & (own["against"] == self.arm["ce_decay"])]
         behind = own[(own["arm"] == self.arm["ce_decay"]) & (own["against"] == self.arm["dpace"])]

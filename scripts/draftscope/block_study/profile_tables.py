@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from draftscope.block_study.tables import DOMAIN_NOTE, YES_NO, interval_note
+from draftscope.block_study.tables import DOMAIN_NOTE, SUBSET_WORD, YES_NO, interval_note
 from draftscope.exhibits.captioned import Table
 
 
@@ -52,9 +52,20 @@ def speed(frame: pd.DataFrame, *, number: str, confidence: float) -> Table:
     Args:
         frame: schema block_speed.
     """
-    columns = ["mode", "domain", "arm", "trainings", "prompts", "speedup", "lower", "upper"]
+    columns = [
+        "mode",
+        "domain",
+        "arm",
+        "subset",
+        "trainings",
+        "prompts",
+        "speedup",
+        "lower",
+        "upper",
+    ]
     columns += ["plain_rate", "rate", "length", "plain_step", "verify", "draft", "reason"]
     table = frame[columns].copy()
+    table["subset"] = table["subset"].map(SUBSET_WORD)
     for name in ("plain_step", "verify", "draft"):
         table[name] = 1000 * table[name]
     absent = frame[["plain_step", "verify", "draft"]].isna().any(axis=1)
@@ -89,19 +100,11 @@ def speed_differences(
     Args:
         frame: schema block_speed_differences.
     """
-    columns = [
-        "mode",
-        "domain",
-        "arm",
-        "against",
-        "trainings",
-        "prompts",
-        "ratio",
-        "lower",
-        "upper",
-    ]
+    columns = ["mode", "domain", "arm", "against", "subset", "trainings", "prompts", "ratio"]
+    columns += ["lower", "upper"]
     columns += ["prompts_lower", "prompts_upper", "p", "separated", "reason"]
     table = frame[columns].copy()
+    table["subset"] = table["subset"].map(SUBSET_WORD)
     table["separated"] = table["separated"].map(YES_NO).fillna("cannot be told")
     headers = {
         "ratio": "ratio of speeds",

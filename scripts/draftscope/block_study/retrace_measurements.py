@@ -131,7 +131,8 @@ class RetraceMeasurements:
         if what == "tau":
             found = first(self.frames["lengths"], **key, subset="all", pooling="macro")
             return value(found, "length", ("lower", "upper"), "no prompt")
-        return value(first(self.frames["speed"], **key), "speedup", ("lower", "upper"), "not timed")
+        found = first(self.frames["speed"], **key, subset="all")
+        return value(found, "speedup", ("lower", "upper"), "not timed")
 
     def _latency(self, row: str, column: str) -> dict[str, Any]:
         if column in ("speedup", "tau"):
@@ -141,7 +142,11 @@ class RetraceMeasurements:
             return none("not timed apart")
         mode, domain = self.modes.find("T=0"), self._domain("GSM8K")
         found = first(
-            self.frames["speed"], arm=self.arm.get(VARIANT[row]), mode=mode, domain=domain
+            self.frames["speed"],
+            arm=self.arm.get(VARIANT[row]),
+            mode=mode,
+            domain=domain,
+            subset="all",
         )
         if found is None or pd.isna(found[name]):
             return none("no domain beside GSM8K at T=0 in this experiment")
@@ -162,9 +167,10 @@ class RetraceMeasurements:
         frame = self.frames["differences" if what == "tau" else "speed_differences"]
         frame = frame[(frame["arm"] == own) & (frame["against"] == other)]
         frame = frame[frame["domain"] == widest(self.frames["lengths"])]
+        frame = frame[frame["subset"] == "all"]
         names = ("gain", "gain_lower", "gain_upper")
         if what == "tau":
-            frame = frame[(frame["subset"] == "all") & (frame["pooling"] == "macro")]
+            frame = frame[frame["pooling"] == "macro"]
         else:
             ends = ("ratio", "lower", "upper")
             frame = frame.assign(

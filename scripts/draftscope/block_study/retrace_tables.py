@@ -85,7 +85,9 @@ def ablation(
         (lengths_frame["pooling"] == "macro") & (lengths_frame["subset"] == "all")
     ].set_index(keys)
     table = own[["trainings", "prompts", "length", "lower", "upper", "reason"]].join(
-        speeds.set_index(keys)[["speedup", "lower", "upper"]].add_prefix("speed_")
+        speeds[speeds["subset"] == "all"]
+        .set_index(keys)[["speedup", "lower", "upper"]]
+        .add_prefix("speed_")
     )
     found = differences_frame[
         (differences_frame["pooling"] == "macro") & (differences_frame["subset"] == "all")

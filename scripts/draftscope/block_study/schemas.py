@@ -114,7 +114,7 @@ register(
 register(
     "block_speed",
     [
-        *(ARM, DOMAIN, MODE, TEMPERATURE, GAMMA, TRAININGS, PROMPTS),
+        *(ARM, DOMAIN, MODE, TEMPERATURE, GAMMA, SUBSET, TRAININGS, PROMPTS),
         field("speedup", REAL, "speed over plain decoding, geometric mean over prompts", "x",
               nullable=True),
         *ends("speedup", "x"),
@@ -133,7 +133,7 @@ register(
 register(
     "block_speed_differences",
     [
-        *(ARM, AGAINST, DOMAIN, MODE, TEMPERATURE, GAMMA, TRAININGS, PROMPTS),
+        *(ARM, AGAINST, DOMAIN, MODE, TEMPERATURE, GAMMA, SUBSET, TRAININGS, PROMPTS),
         field("ratio", REAL, "speed of the arm over that of the other", "x", nullable=True),
         *ends("ratio of speeds", "x"),
         *TESTED,

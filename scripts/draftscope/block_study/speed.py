@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ import pandas as pd
 
 from draftscope import records
 from draftscope.block_study import counts
-from draftscope.block_study.lengths import Design, domains_of
-from draftscope.block_study.schemas import ALL
+from draftscope.block_study.lengths import EMPTY, Design, domains_of
+from draftscope.block_study.schemas import ALL, SUBSETS
 from draftscope.errors import UserError
 from draftscope.lossless.speed import text_times
 
@@ -31,8 +31,13 @@ class Timed:
     timings: str
 
 
-def table(sources: Sequence[Timed], draft_length: int) -> pd.DataFrame:
+def table(
+    sources: Sequence[Timed], draft_length: int, looped: Collection[tuple[str, str, str]] = ()
+) -> pd.DataFrame:
     """One row a source and prompt: its times, and the logarithm of its speedup.
+
+    Args:
+        looped: domain, mode and prompt of loop problems.
 
     Raises:
         UserError: a source without plain decoding, or of other prompts.
@@ -45,7 +50,9 @@ def table(sources: Sequence[Timed], draft_length: int) -> pd.DataFrame:
         if own != prompts:
             raise UserError(f"{source.timings} and {other.timings} hold different prompts")
         parts.append(part)
-    return counts.in_order(pd.concat(parts, ignore_index=True))
+    frame = counts.in_order(pd.concat(parts, ignore_index=True))
+    keys = zip(frame["domain"], frame["mode"], frame["prompt_id"], strict=True)
+    return frame.assign(looped=[key in looped for key in keys])
 
 
 def _prompts(source: Timed, draft_length: int) -> pd.DataFrame:
@@ -62,7 +69,6 @@ def _prompts(source: Timed, draft_length: int) -> pd.DataFrame:
     both[LOGARITHM], both[ONE] = np.log(plain / pace), 1.0
     for name in ("arm", "training", "domain", "mode", "temperature"):
         both[name] = getattr(source, name)
-    both["looped"] = False
     return both
 
 
@@ -79,33 +85,55 @@ def study(frame: pd.DataFrame, design: Design) -> dict[str, list[dict[str, Any]]
     rows: dict[str, list[dict[str, Any]]] = {"speed": [], "speed_differences": []}
     for mode in dict.fromkeys(frame["mode"]):
         for domain in domains_of(frame):
-            kept = counts.only(frame, domain, mode, "all", ALL)
-            crossed = design.crossed(*counts.layout(kept, LOGARITHM, ONE, "macro"))
-            arms = list(dict.fromkeys(kept["arm"]))
-            for arm in arms:
-                own = kept[kept["arm"] == arm]
-                key = _key(own, arm, domain, mode, design) | {"prompts": crossed.prompts}
-                level = crossed.level(arm, design.confidence)
-                rows["speed"].append(
-                    key | _exponents("speedup", level) | _rates(own) | {"reason": level.reason}
-                )
-            for arm, against, _ in design.compared(arms):
-                key = _key(kept[kept["arm"] == arm], arm, domain, mode, design)
-                found = crossed.difference(arm, against, design.confidence)
-                rows["speed_differences"].append(
-                    key
-                    | {"against": against, "prompts": crossed.prompts}
-                    | _exponents("ratio", found)
-                    | {"standard_error": found.standard_error, "degrees": found.degrees}
-                    | {"p": found.p, "reason": found.reason}
-                    | {"separated": None if found.low is None else found.separated}
-                )
+            for subset in SUBSETS:
+                _subset(frame, (mode, domain, subset), design, rows)
     return rows
 
 
-def _key(own: pd.DataFrame, arm: str, domain: str, mode: str, design: Design) -> dict[str, Any]:
+def _subset(
+    frame: pd.DataFrame,
+    place: tuple[str, str, str],
+    design: Design,
+    rows: dict[str, list[dict[str, Any]]],
+) -> None:
+    mode, domain, subset = place
+    whole = counts.only(frame, domain, mode, "all", ALL)
+    kept = counts.only(frame, domain, mode, subset, ALL)
+    found = counts.layout(kept, LOGARITHM, ONE, "macro")
+    if found and len(set(found[1])) < whole["domain"].nunique():
+        found = None
+    crossed = design.crossed(*found) if found else None
+    arms = list(dict.fromkeys(whole["arm"]))
+    for arm in arms:
+        key = _key(whole[whole["arm"] == arm], arm, place, design)
+        level = crossed.level(arm, design.confidence) if crossed else EMPTY
+        rows["speed"].append(
+            key
+            | {"prompts": crossed.prompts if crossed else 0}
+            | _exponents("speedup", level)
+            | _rates(kept[kept["arm"] == arm])
+            | {"reason": level.reason}
+        )
+    for arm, against, _ in design.compared(arms):
+        key = _key(whole[whole["arm"] == arm], arm, place, design)
+        ratio = crossed.difference(arm, against, design.confidence) if crossed else EMPTY
+        rows["speed_differences"].append(
+            key
+            | {"against": against, "prompts": crossed.prompts if crossed else 0}
+            | _exponents("ratio", ratio)
+            | {"standard_error": ratio.standard_error, "degrees": ratio.degrees}
+            | {"p": ratio.p, "reason": ratio.reason}
+            | {"separated": None if ratio.low is None else ratio.separated}
+        )
+
+
+def _key(
+    own: pd.DataFrame, arm: str, place: tuple[str, str, str], design: Design
+) -> dict[str, Any]:
+    mode, domain, subset = place
     return {
         "arm": arm,
+        "subset": subset,
         "domain": domain,
         "mode": mode,
         "temperature": float(own["temperature"].iloc[0]),
@@ -136,7 +164,7 @@ def _rates(own: pd.DataFrame) -> dict[str, float | None]:
     return {
         "plain_rate": ratio("tokens_plain", "total_plain"),
         "rate": ratio("tokens", "total"),
-        "length": float((own["tokens"] / own["rounds"]).mean()),
+        "length": float((own["tokens"] / own["rounds"]).mean()) if len(own) else None,
         "plain_step": ratio("later_verify_plain", "later_tokens_plain"),
         "verify": ratio("later_verify", "later_rounds"),
         "draft": ratio("later_draft", "later_rounds"),
