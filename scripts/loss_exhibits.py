@@ -38,7 +38,7 @@ def main() -> None:
     import draftscope.block_training.schemas  # noqa: F401
     from draftscope import records
     from draftscope.block_study import figures as drawn
-    from draftscope.block_study import findings, profile_tables, tables
+    from draftscope.block_study import findings, profile_figures, profile_tables, tables
     from draftscope.block_study.training import read_histories
     from draftscope.exhibits import figures
 
@@ -85,9 +85,9 @@ def main() -> None:
             ),
             "figure2": (
                 "Acceptance by slot of the block",
-                drawn.profiles(frames["positions"], number="2", confidence=confidence),
+                profile_figures.profiles(frames["positions"], number="2", confidence=confidence),
             ),
-            "figure3": ("Learning curves", drawn.curves(histories, number="3")),
+            "figure3": ("Learning curves", profile_figures.curves(histories, number="3")),
         }
         if "speed" in frames:
             picture = drawn.speed(frames["speed"], number="4", confidence=confidence)
