@@ -17,19 +17,6 @@ CANDIDATES = [
 ]
 
 
-def choice_exhibits():
-    """Tables and figures of the draft choice."""
-    return [
-        RESULTS / "exhibits/choice" / f"{stem}.{kind}"
-        for stems, types in (
-            (("choice", "choice_all"), ("csv", "md", "tex")),
-            (("figure1", "figure2"), ("svg", "pdf")),
-        )
-        for stem in stems
-        for kind in types
-    ]
-
-
 rule draft_choice:
     input:
         code=sources("draft_choice.py"),

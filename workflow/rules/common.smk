@@ -325,10 +325,3 @@ def group_settings(target, draft_group):
         and pair["draft_group"] == draft_group
         and pair["draft"] in EXPERIMENT.group(target, draft_group)
     ]
-
-
-def position_exhibits():
-    """Tables and figures of the position study."""
-    tables = [f"table{n}.{kind}" for n in (1, 2) for kind in ("csv", "md", "tex")]
-    figures = [f"figure{n}.{kind}" for n in (1, 2, 5) for kind in ("svg", "pdf")]
-    return [RESULTS / "exhibits/position" / name for name in tables + figures]

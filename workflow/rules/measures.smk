@@ -3,15 +3,6 @@
 # Why: papers and engines define acceptance differently; from one log, all of them side by side.
 
 
-def measures_exhibits():
-    """Tables of every measure of acceptance."""
-    return [
-        RESULTS / "exhibits/measures" / f"{stem}.{kind}"
-        for stem in ("measures", "positions")
-        for kind in ("csv", "md", "tex")
-    ]
-
-
 rule acceptance_measures:
     input:
         code=sources("acceptance_measures.py"),
