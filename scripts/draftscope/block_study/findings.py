@@ -11,6 +11,8 @@ from draftscope.block_study.lengths import domains_of
 from draftscope.exhibits.captioned import Table
 from draftscope.exhibits.figures import where
 
+SEEDS = "Brackets of block drafters count the seeds of their trainings beside prompts."
+
 
 def _table(sentences: Sequence[str], study: str) -> Table:
     frame = pd.DataFrame({"statement": list(sentences)}, dtype=object)
@@ -42,10 +44,14 @@ def losses(
                 f"{row['arm']} emits {_with_ends(row, 'length', '.2f')} tokens a round in mode "
                 f"{row['mode']}, over {row['trainings']} trainings and {row['prompts']} prompts."
             )
+    own = _main(differences)
     said += [
-        _compared(row, where(needed, mode=row["mode"])) for row in _records(_main(differences))
+        _compared(row, where(needed, mode=row["mode"]))
+        for row in _records(where(own, role="reference"))
     ]
-    return _table([*said, *_speeds(speed)], "losses")
+    for against in dict.fromkeys(where(own, role="baseline")["against"]):
+        said += _baseline(_records(where(own, against=against)), against)
+    return _table([*said, *_speeds(speed), SEEDS], "losses")
 
 
 def retrace(
@@ -64,13 +70,19 @@ def retrace(
             )
     for row in _records(where(probes, domain=domain, measure="cosine_gap")):
         if row["value"] is not None:
+            shown = f"by {_with_ends(row, 'value', '+.3f')} (mode {row['mode']})."
+            if row["lower"] is None or row["lower"] <= 0 <= row["upper"]:
+                said.append(
+                    "There the draft's state is not told to point the way of the target's own state rather "
+                    f"than of one of another prompt's text: the cosines differ {shown}"
+                )
+                continue
             more = "more" if row["value"] > 0 else "less"
             said.append(
                 f"There the draft's state points {more} the way of the target's own state than of one of "
-                "another prompt's text: the cosines differ by "
-                f"{_with_ends(row, 'value', '+.3f')} (mode {row['mode']})."
+                f"another prompt's text: the cosines differ {shown}"
             )
-    return _table(said, "retrace")
+    return _table([*said, SEEDS], "retrace")
 
 
 def _compared(row: dict[str, Any], needed: pd.DataFrame) -> str:
@@ -100,21 +112,41 @@ def _compared(row: dict[str, Any], needed: pd.DataFrame) -> str:
     return f"{text}; {'; '.join(ways)}." if ways else f"{text}."
 
 
+def _baseline(rows: Sequence[dict[str, Any]], against: str) -> list[str]:
+    """One sentence for each verdict on the arms beside a baseline."""
+    verdicts: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        verdict = "is not separated from"
+        if row["separated"]:
+            verdict = (
+                "emits more tokens a round than" if row["difference"] > 0 else "emits fewer than"
+            )
+        shown = f"{row['mode']} {_with_ends(row, 'difference', '+.2f')}"
+        verdicts.setdefault(verdict, {}).setdefault(row["arm"], []).append(shown)
+    return [
+        "; ".join(f"{arm} {verdict} {against} ({', '.join(modes)})" for arm, modes in arms.items())
+        + "."
+        for verdict, arms in verdicts.items()
+    ]
+
+
 def _speeds(speed: pd.DataFrame | None) -> list[str]:
-    said: list[str] = []
+    """One sentence a mode."""
     if speed is None or speed.empty:
-        return said
-    for row in _records(where(speed, domain=domains_of(speed)[-1], subset="all")):
-        shown = _with_ends(row, "speedup", ".2f")
-        if row["lower"] is None:
-            verdict = f"{shown} times as fast as plain decoding, without an interval"
-        elif row["lower"] > 1:
-            verdict = f"faster than plain decoding, {shown} times"
-        elif row["upper"] < 1:
-            verdict = f"slower than plain decoding, at {shown} times its speed"
-        else:
-            verdict = f"not told apart from plain decoding, at {shown} times its speed"
-        said.append(f"{row['arm']} is {verdict}, on this machine (mode {row['mode']}).")
+        return []
+    own = where(speed, domain=domains_of(speed)[-1], subset="all")
+    said = []
+    for mode in dict.fromkeys(own["mode"]):
+        parts = []
+        for row in _records(where(own, mode=mode)):
+            if row["lower"] is None:
+                verdict = "no interval"
+            elif row["lower"] > 1:
+                verdict = "faster"
+            else:
+                verdict = "slower" if row["upper"] < 1 else "not told apart"
+            parts.append(f"{row['arm']} {_with_ends(row, 'speedup', '.2f')} ({verdict})")
+        said.append(f"Speed over plain decoding on this machine, mode {mode}: {'; '.join(parts)}.")
     return said
 
 
