@@ -52,14 +52,22 @@ GPU_CLOSURES = {
     | {"losses/divergences", "losses/estimators", "losses/expected", "losses/registry"}
     | {"models/dflash", "models/folder", "models/gptq_kernels", "models/retrace", "seeds"}
     | {"tokens/__init__", "tokens/names", "tokens/schemas", "training/__init__"}
-    | {"training/checkpoint", "training/examples", "training/inputs", "training/loss"}
+    | {"training/checkpoint", "training/examples", "training/inputs", "training/job"}
+    | {"training/loss"}
     | {"training/run", "training/teacher", "training/weights", "tree/__init__", "tree/mask"}
     | {"tree/reader"},
     "train_draft.py": COMMON - {"sampling", "values"}
     | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
     | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
     | {"tokens/names", "tokens/schemas", "training/__init__", "training/checkpoint"}
-    | {"training/examples", "training/inputs", "training/loop", "training/loss", "training/run"}
+    | {
+        "training/examples",
+        "training/inputs",
+        "training/job",
+        "training/loop",
+        "training/loss",
+        "training/run",
+    }
     | {"training/schemas", "training/teacher", "training/weights"},
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,12 +131,10 @@ def _retrace(
     return trainer
 
 
-def save(name: str, row: Mapping[str, Any], trainer: BlockTrainer, folder: Path) -> dict[str, Any]:
-    """Write the weights beside the record; returns the record's part."""
+def save(name: str, trainer: BlockTrainer, folder: Path, how: str) -> dict[str, Any]:
+    """Write the weights beside the record; returns the record's part. `how`: for the revision."""
     target = trainer.target.target
-    digest = hashlib.sha256(target.revision.encode()).hexdigest()[:12]
     vocabulary = trainer.target.head.ids.cpu().numpy()
-    how = f"{row['kind']} on {target.name} {digest}"
     if isinstance(trainer, UnrolledTrainer):
         memory = trainer.memory
         return retrace.save(
