@@ -2,8 +2,9 @@
 
 import json
 
-import draftscope.certificate_study.schemas
-import draftscope.exhibits.measurement  # noqa: F401
+import draftscope.certificate_study.record_schemas
+import draftscope.exhibits.measurement
+import draftscope.lossless.schemas  # noqa: F401
 import pandas as pd
 import pytest
 from draftscope import records

@@ -97,7 +97,11 @@ def test_the_study_is_built_once_and_says_what_it_found(finished):
         for w in WEIGHTINGS
     ]
     assert len({record["trained_on"]["sha256"] for record in records}) == 1
-    assert len({record["revision"] for record in records}) == 3
+    # No trigger stands in these texts, so the reflection arm is the uniform one, and says so.
+    revisions = {w: record["revision"] for w, record in zip(WEIGHTINGS, records, strict=True)}
+    assert revisions["entropy"] != revisions["uniform"] == revisions["reflection"]
+    log = (finished.folder / RESULTS / "logs/models/tiny-reflection.log").read_text()
+    assert "no trigger in the training texts: this arm is the uniform one" in log
     assert records[0]["trained_on"]["prompts"] == 4
 
 
@@ -106,7 +110,7 @@ def test_greedy_texts_of_all_arms_are_the_targets(finished):
     lines = [line.split(",") for line in table.splitlines()]
     place = lines[0].index('"same_text"')
     greedy = [line for line in lines[1:] if line[1] == '"cold"' and line[2] != '"uniform"']
-    assert len(greedy) == 4 and {line[place] for line in greedy} == {"4"}
+    assert len(greedy) == 4 and {float(line[place]) for line in greedy} == {4.0}
 
 
 @pytest.mark.parametrize(
