@@ -60,7 +60,7 @@ def check_pair(name: str, pair: Mapping[str, Any], models: Models) -> None:
         raise UserError(f"pair {name!r}: {BLOCK_DRAFTS[kind]} can be a draft, not a target")
     row = models[pair["draft"]]
     if not is_block(pair, models):
-        if pair["drafting"] is not None:
+        if pair.get("drafting") is not None:
             raise UserError(
                 f"pair {name!r}: drafting says how a block drafter chooses its tokens, and "
                 f"{pair['draft']!r} is of kind {row['kind']}; leave it out"
@@ -90,7 +90,7 @@ def refuse_live_only(pairs: Mapping[str, Mapping[str, Any]], models: Models, whe
                 f"{where}: pair {name!r} drafts with {pair['draft']!r} of kind retrace, whose "
                 f"proposals depend on what was rejected before; it is decoded live only: {LIVE}"
             )
-        if pair["drafting"] == "sampled" and is_block(pair, models):
+        if pair.get("drafting") == "sampled" and is_block(pair, models):
             raise UserError(
                 f"{where}: pair {name!r} draws the tokens of its blocks, so its rounds cannot be "
                 f"read off a text; set drafting to argmax, or {LIVE}"

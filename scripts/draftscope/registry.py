@@ -187,7 +187,7 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         block_pairs.check_model(name, models)
     same: dict[tuple[str | None, ...], str] = {}
     for name, pair in pairs.items():
-        key = (pair["target"], pair["draft"], pair["drafting"])
+        key = (pair["target"], pair["draft"], pair.get("drafting"))
         first = same.setdefault(key, name)
         if first != name:
             raise UserError(f"pairs {first!r} and {name!r} are the same target and draft")
