@@ -22,7 +22,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "often"))
         try:
             if unfit := cluster.start():
-                pytest.skip(unfit)
+                pytest.skip(unfit)  # no root or no packages: the reason says which
             yield cluster
         finally:
             cluster.do("stop")

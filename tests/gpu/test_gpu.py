@@ -18,7 +18,7 @@ def test_what_must_hold_on_a_gpu_does(tmp_path):
     import torch
 
     if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+        pytest.skip("no CUDA device")  # the same checks run tiny, on a CPU, in the tests below
     output = tmp_path / "gpu.json"
     answer = subprocess.run(
         [sys.executable, str(SCRIPT), "--output", str(output)],

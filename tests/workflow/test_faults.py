@@ -198,7 +198,7 @@ def test_a_full_disk_stops_the_run_in_one_line_and_the_next_one_finishes(finishe
         ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(disk)], check=False
     )
     if mounted.returncode:
-        pytest.skip("this root may not mount")
+        pytest.skip("this root may not mount")  # a container without the right; no disk to fill
     try:
         printed = project.run("--cores", "2", status=1)
         assert "could not be written: no space left on device; make room and run again" in printed

@@ -113,7 +113,7 @@ def _retrace(
     side = TargetSide(
         target, net.shape.feature_layers, vocabulary, cache_mb, LOSSES[loss["name"]].needs_p
     )
-    trainer = UnrolledTrainer(
+    return UnrolledTrainer(
         name,
         net,
         memory.to(target.device),
@@ -126,9 +126,8 @@ def _retrace(
         row["train"]["beta_warm_up"],
         narrow,
         row["train"]["weight_decay"],
+        base=record,
     )
-    trainer.base = record
-    return trainer
 
 
 def save(name: str, trainer: BlockTrainer, folder: Path, how: str) -> dict[str, Any]:

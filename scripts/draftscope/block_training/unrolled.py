@@ -12,7 +12,7 @@ every drafted token sees the text up to its block's anchor and the drafted token
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class UnrolledTrainer(BlockTrainer):
     Args:
         memory: of the drafter; trained with it.
         beta_warm_up: steps in which the correction's share grows from 0 to 1.
+        base: record of the drafter that training starts from.
         Others as `BlockTrainer`.
     """
 
@@ -55,11 +56,12 @@ class UnrolledTrainer(BlockTrainer):
         beta_warm_up: int,
         narrow: torch.dtype | None = None,
         decay: float = 0.0,
+        base: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             name, net, target, texts, held_out, loss, anchors, plan, narrow, decay, memory
         )
-        self.memory, self.beta_warm_up = memory, beta_warm_up
+        self.memory, self.beta_warm_up, self.base = memory, beta_warm_up, base or {}
         self.reader = TreeReader(target.target)
 
     def loss(self, places: list[int]) -> float:

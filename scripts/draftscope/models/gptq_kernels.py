@@ -64,6 +64,7 @@ def loading(
         spread = "balanced" if device == "balanced" else {"": device}
         try:
             yield {"quantization_config": chosen, "device_map": spread}
+        # NotImplementedError is how gptqmodel says that no kernel of its fits; anything else goes on.
         except (NotImplementedError, ValueError) as error:
             if "quant" not in str(error).lower() and "kernel" not in str(error).lower():
                 raise
