@@ -54,8 +54,13 @@ def tiny_target(
     )
 
 
-def tiny_network(target: LoadedModel, block_size: int = 5, seed: int = 1) -> DFlash:
-    """A random drafter of the target: two layers, states of two of the target's."""
+def tiny_network(
+    target: LoadedModel, block_size: int = 5, seed: int = 1, *, own: bool = False
+) -> DFlash:
+    """A random drafter of the target: two layers, states of two of the target's.
+
+    `own`: each with a context of its own, one the input embeddings, and shifted.
+    """
     width = target.model.config.hidden_size
     shape = Shape(
         width=width,
@@ -65,10 +70,12 @@ def tiny_network(target: LoadedModel, block_size: int = 5, seed: int = 1) -> DFl
         head_size=8,
         feed_forward=24,
         block_size=block_size,
-        feature_layers=FEATURES,
+        feature_layers=(-1, 1) if own else FEATURES,
         rope_theta=10000.0,
         norm_eps=1e-5,
         normalised_heads=True,
+        own_context=own,
+        shifted=own,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -78,6 +85,14 @@ def tiny_network(target: LoadedModel, block_size: int = 5, seed: int = 1) -> DFl
                 torch.nn.init.normal_(weight, std=0.5)
         torch.nn.init.normal_(network.mask_embedding, std=0.3)
     return network
+
+
+def row_of(layers, block_size=5, seed=0, **more):
+    """A row of kind dflash of the registry, as far as its network asks."""
+    settings = {"layers": layers, "block_size": block_size, "feature_layers": None}
+    settings |= {"normalised_features": False, "context": "fused", "shifted": False}
+    settings |= {"init": "target", "init_layers": None, "train": {"seed": seed}}
+    return settings | more
 
 
 def saved(

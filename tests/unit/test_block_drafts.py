@@ -33,9 +33,10 @@ def target():
     return tiny_target(4)
 
 
-@pytest.fixture(scope="module")
-def draft(target, tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("draft"), target, tiny_network(target))
+@pytest.fixture(scope="module", params=[False, True], ids=["fused", "own"])
+def draft(request, target, tmp_path_factory):
+    network = tiny_network(target, own=request.param)
+    return saved(tmp_path_factory.mktemp("draft"), target, network)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,8 @@ def remembering(target, tmp_path_factory):
     torch.manual_seed(3)
     memory = ReTrace(16, "corrected_gated")
     torch.nn.init.normal_(memory.value.weight)
-    return saved(tmp_path_factory.mktemp("memory"), target, tiny_network(target), None, memory)
+    network = tiny_network(target, own=True)
+    return saved(tmp_path_factory.mktemp("memory"), target, network, None, memory)
 
 
 def live(drafter, prompt, gamma, law, budget=40, key="live", **options):
@@ -104,7 +106,7 @@ def test_block_drafts_keep_the_law_of_the_target(
 
 
 @pytest.mark.parametrize("fault", ["accepts too much", "says another q"])
-def test_a_broken_rule_or_drafter_is_caught(fault, target, draft, law_of_texts):
+def test_a_broken_rule_or_drafter_is_caught(fault, target, draft, narrow, law_of_texts):
     if fault == "accepts too much":
         assert fit(BlockDraft(draft, target), law_of_texts, RULES["typical"], texts=60) < 1e-6
         return
@@ -117,7 +119,7 @@ def test_a_broken_rule_or_drafter_is_caught(fault, target, draft, law_of_texts):
             block.q = torch.full_like(block.q, 1 / block.q.shape[1])
             return block
 
-    assert fit(Misreporting(draft, target, T1), law_of_texts, texts=60) < 1e-6
+    assert fit(Misreporting(narrow, target, T1), law_of_texts, texts=60) < 1e-6
 
 
 @pytest.mark.parametrize("gamma", [1, 9])
@@ -249,7 +251,7 @@ def test_another_target_or_loop_is_refused(target, draft):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_retrace_is_dflash_bit_for_bit_at_the_start(variant, target, draft, tmp_path):
     memory = ReTrace(16, variant)
-    loaded = saved(tmp_path, target, tiny_network(target), None, memory)
+    loaded = saved(tmp_path, target, draft.model.network, None, memory)
     new, plain = RetraceDraft(loaded, target, T1), BlockDraft(draft, target, T1)
     same = 0
     for key in range(3):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from block_models import row_of
 from draftscope import models
 from draftscope.block_training import loop
 from draftscope.block_training.anchors import draw_anchors, every_anchor
@@ -11,6 +12,7 @@ from draftscope.block_training.start import begin, shape_for
 from draftscope.block_training.target import TargetSide
 from draftscope.block_training.vocabulary import draft_vocabulary, places
 from draftscope.drafters.dflash import DFlash, block_mask, spread_layers
+from draftscope.drafters.features import read_features
 from draftscope.errors import UserError
 from draftscope.losses import LOSSES
 from draftscope.replay import greedy_rounds
@@ -110,9 +112,10 @@ def texts_of(count: int, seed: int) -> list[Example]:
 
 def trainer(target, loss="ce_decay", plan=PLAN, vocabulary=100, init="target", **options):
     kept, held = split(texts_of(24, 1), 0.1, seed=1)
-    shape = shape_for(target, 2, 5, None)
+    row = row_of(2, init=init, seed=plan.seed)
+    shape = shape_for(target, row)
     net = DFlash(shape)
-    begin(net, target, init, plan.seed)
+    begin(net, target, row)
     ids = draft_vocabulary((t.emitted for t in kept), vocabulary, target.eos_ids, target.head_size)
     side = TargetSide(
         target, shape.feature_layers, ids, options.pop("cache_mb", 10), LOSSES[loss].needs_p
@@ -236,29 +239,50 @@ def test_a_cache_moves_no_number(target):
 
 
 def test_a_drafter_deeper_than_its_target_cannot_start_as_its_copy(target):
-    shape = shape_for(target, 4, 5, [0])
+    row = row_of(4, feature_layers=[0])
     with pytest.raises(UserError, match="has 3 layers to copy and the drafter 4"):
-        begin(DFlash(shape), target, "target", 0)
-    begin(DFlash(shape), target, "random", 0)
+        begin(DFlash(shape_for(target, row)), target, row)
+    begin(DFlash(shape_for(target, row)), target, row | {"init": "random"})
+    row = row_of(3, feature_layers=[0], init_layers=[0, 1, 7])
     with pytest.raises(UserError, match="give 3 of the layers 0 to 2 of target tiny"):
-        begin(DFlash(shape_for(target, 3, 5, [0])), target, "target", 0, [0, 1, 7])
+        begin(DFlash(shape_for(target, row)), target, row)
     with pytest.raises(UserError, match="feature layer 7: target tiny has layers 0 to 2"):
-        shape_for(target, 1, 5, [7])
+        shape_for(target, row_of(1, feature_layers=[7]))
 
 
 def test_the_context_starts_as_what_the_first_copied_layer_reads(target):
     """In the target layer 2 reads the output of layer 1, through its own norm."""
-    shape = shape_for(target, 1, 5, [0, 1])
-    net = DFlash(shape)
-    begin(net, target, "target", 0)
+    row = row_of(1, feature_layers=[0, 1])
+    net = DFlash(shape_for(target, row))
+    begin(net, target, row)
     weight = net.fusion.weight.detach()
     assert torch.allclose(weight[:, 64:].diagonal(), torch.ones(64), atol=0.02)
     assert float(weight[:, :64].abs().max()) < 0.02
-    begin(net, target, "target", 0, [0])
+    begin(net, target, row | {"init_layers": [0]})
     assert torch.allclose(net.fusion.weight[:, :64].diagonal(), torch.ones(64), atol=0.02)
     source = target.model.base_model.layers[0]
     assert torch.equal(net.layers[0].k.weight, source.self_attn.k_proj.weight)
     assert torch.equal(net.context_norm.weight, source.input_layernorm.weight)
+
+
+@pytest.mark.parametrize(("context", "shifted"), [("own", True), ("own", False), ("fused", True)])
+def test_a_shifted_copy_of_the_whole_target_drafts_its_next_token(target, context, shifted):
+    """With the keys, values and layers of the target the anchor sees what the target sees there."""
+    row = row_of(3, context=context, shifted=shifted)
+    net = DFlash(shape_for(target, row))
+    begin(net, target, row)
+    ids = torch.arange(20) * 7 % 90
+    features, final = read_features(target, ids, net.shape.feature_layers)
+    past = net.keys_values(net.fuse(features[:-1]), torch.arange(len(ids) - 1))
+    anchor = target.model.get_input_embeddings()(ids[-1:])
+    states = net(net.block_inputs(anchor), torch.arange(5) + len(ids) - 1, past)
+    assert states.shape == (5, 64)
+    # The other slots are masks, which the anchor must not see for this: mask them.
+    alone = torch.ones(5, len(past[0][0][0]) + 5, dtype=torch.bool)
+    alone[:, -4:] = torch.eye(5, dtype=torch.bool)[:, 1:]
+    states = net(net.block_inputs(anchor), torch.arange(5) + len(ids) - 1, past, alone)
+    same = torch.allclose(states[1], final[-1], atol=1e-4)
+    assert same == (context == "own" and shifted)
 
 
 def test_normalised_features_do_not_depend_on_the_size_of_a_layers_states(target):
@@ -266,8 +290,9 @@ def test_normalised_features_do_not_depend_on_the_size_of_a_layers_states(target
     features = torch.randn(3, 128)
     louder = features * torch.tensor([1.0, 100.0]).repeat_interleave(64)
     for normalised in (True, False):
-        net = DFlash(shape_for(target, 1, 5, [0, 1], normalised))
-        begin(net, target, "random", 0)
+        row = row_of(1, feature_layers=[0, 1], normalised_features=normalised, init="random")
+        net = DFlash(shape_for(target, row))
+        begin(net, target, row)
         assert torch.allclose(net.fuse(features), net.fuse(louder), atol=1e-4) == normalised
 
 

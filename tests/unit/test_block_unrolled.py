@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from block_models import row_of
 from draftscope import models
 from draftscope.block_training.loop import blocks_of
 from draftscope.block_training.start import begin, shape_for
@@ -19,6 +20,7 @@ from draftscope.training.run import Plan
 from tiny import tiny_model_folder
 
 PLAN = Plan(steps=8, batch=2, lr=4e-3, warm_up=2, evaluate_every=4, patience=3, seed=5)
+OWN = {"context": "own", "shifted": True}
 GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
 
 
@@ -44,10 +46,11 @@ def texts(target):
     return found
 
 
-def trainer(target, texts, variant="corrected_gated", plan=PLAN, beta_warm_up=4, seed=0):
-    shape = shape_for(target, 2, 5, None)
+def trainer(target, texts, variant="corrected_gated", plan=PLAN, beta_warm_up=4, seed=0, **more):
+    row = row_of(2, seed=seed, **more)
+    shape = shape_for(target, row)
     net = DFlash(shape)
-    begin(net, target, "target", seed)
+    begin(net, target, row)
     torch.manual_seed(seed)
     memory = ReTrace(shape.width, variant)
     ids = np.arange(target.head_size)
@@ -96,8 +99,11 @@ def live(training, target, text, tmp_path, name):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_what_a_first_round_carries_is_what_the_live_loop_carries(target, texts, variant, tmp_path):
-    training, text = trainer(target, texts, variant), texts[0]
+@pytest.mark.parametrize("more", [{}, OWN], ids=["fused", "own"])
+def test_what_a_first_round_carries_is_what_the_live_loop_carries(
+    target, texts, variant, more, tmp_path
+):
+    training, text = trainer(target, texts, variant, **more), texts[0]
     out, seen = live(training, target, text, tmp_path, "live")
     assert tuple(out.token_ids) == text.emitted  # lossless
     start, accepted, carried = seen[0]  # the first round has nothing carried to it
@@ -112,7 +118,7 @@ def test_what_a_first_round_carries_is_what_the_live_loop_carries(target, texts,
 
 
 def test_many_first_rounds_are_each_as_if_alone(target, texts):
-    training, text = trainer(target, texts), texts[1]
+    training, text = trainer(target, texts, **OWN), texts[1]
     anchors = np.array([2, 7, 8, 20])
     together, second = training.first_round(text, anchors)
     for place, anchor in enumerate(anchors):
@@ -135,7 +141,7 @@ def test_at_the_start_a_second_round_is_dflash_bit_for_bit(target, texts, varian
 
 
 def test_a_text_that_ends_in_the_first_round_has_no_second(target, texts):
-    training, text = trainer(target, texts), texts[0]
+    training, text = trainer(target, texts, **OWN), texts[0]
     last = len(text.prompt) + len(text.emitted) - 2
     _, second = training.first_round(text, np.array([last]))
     assert len(second.anchors) == 0

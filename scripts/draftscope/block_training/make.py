@@ -51,13 +51,7 @@ def make_trainer(
     """
     if row["kind"] == "retrace":
         return _retrace(name, row, target, base, texts, held_out, plan, narrow, cache_mb)
-    shape = shape_for(
-        target,
-        row["layers"],
-        row["block_size"],
-        row["feature_layers"],
-        row["normalised_features"],
-    )
+    shape = shape_for(target, row)
     vocabulary = draft_vocabulary(
         (text.emitted for text in texts),
         row["vocabulary"] or target.head_size,
@@ -65,7 +59,7 @@ def make_trainer(
         target.head_size,
     )
     net = DFlash(shape)
-    begin(net, target, row["init"], plan.seed, row["init_layers"])
+    begin(net, target, row)
     loss = row["loss"]
     side = TargetSide(
         target, shape.feature_layers, vocabulary, cache_mb, LOSSES[loss["name"]].needs_p

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from draftscope.strict import Integer, Name, Number, Strict
+from draftscope.strict import Flag, Integer, Name, Number, Strict
 from draftscope.training.rows import Layers, Positive, Train, _ascending
 
 # The losses of `draftscope.losses`, which is not imported where no network runs.
@@ -57,9 +57,20 @@ class Dflash(Strict):
         description="ids that can be proposed: those that the training texts hold most often; left "
         "out: all",
     )
-    normalised_features: bool = Field(
+    normalised_features: Flag = Field(
         default=False,
         description="bring the states of each layer that is read to one size before they are fused",
+    )
+    context: Literal["fused", "own"] = Field(
+        default="fused",
+        description="what draft layers read of the target: all of them the states of "
+        "`feature_layers` fused into one, as published; or each, with its own norm, the states that "
+        "the layer reads which it starts as a copy of",
+    )
+    shifted: Flag = Field(
+        default=False,
+        description="true: a slot's state predicts the token behind the slot, as states of the target "
+        "do; false, as published: its own",
     )
     init: Literal["target", "random"] = Field(
         default="target", description="draft layers start as copies of the target's, or random"
@@ -82,6 +93,17 @@ class Dflash(Strict):
         size = values.get("block_size")
         known = PUBLISHED_DECAY.get(size) if isinstance(size, int) else None
         return values if known is None else values | {"loss": loss | {"decay": known}}
+
+    @model_validator(mode="after")
+    def _context_is_said_once(self) -> Dflash:
+        if self.context == "fused":
+            return self
+        if self.init == "random":
+            raise ValueError("context: own is read as copied layers read it; init: random copies none")
+        for name in ("feature_layers", "normalised_features"):
+            if getattr(self, name):
+                raise ValueError(f"{name} is of a fused context; leave it out with context: own")
+        return self
 
     @model_validator(mode="after")
     def _a_copy_for_every_layer(self) -> Dflash:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from draftscope.drafters.dflash import DFlash, Layer, Shape, spread_layers
+from draftscope.drafters.features import EMBEDDINGS
 from draftscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,26 +31,27 @@ _NAMES = {
 SPREAD = 0.02  # of random weights, as the models of this family begin
 
 
-def shape_for(
-    target: LoadedModel,
-    layers: int,
-    block_size: int,
-    feature_layers: Sequence[int] | None,
-    normalised_features: bool = False,
-) -> Shape:
+def shape_for(target: LoadedModel, row: Mapping[str, Any]) -> Shape:
     """Sizes of a drafter of this target; see `Shape`.
 
     Args:
-        feature_layers: None: as published, as many as draft layers.
+        row: of kind dflash of the registry of models. Without `feature_layers` as many are read as
+            there are draft layers, as published; with a context of its own, each draft layer reads
+            what goes into the layer that it starts as a copy of.
 
     Raises:
         UserError: a feature layer that the target lacks, or sizes that its configuration does not
             give.
     """
     config = target.model.config.get_text_config()
-    depth = config.num_hidden_layers
-    features = spread_layers(depth, max(layers, 1)) if feature_layers is None else feature_layers
-    wrong = next((i for i in features if not 0 <= i < depth), None)
+    depth, own = config.num_hidden_layers, row["context"] == "own"
+    features = row["feature_layers"]
+    if own:
+        features = [layer - 1 for layer in copied_layers(row, depth)]
+    elif features is None:
+        features = spread_layers(depth, max(row["layers"], 1))
+    lowest = EMBEDDINGS if own else 0
+    wrong = next((i for i in features if not lowest <= i < depth), None)
     if wrong is not None:
         raise UserError(f"feature layer {wrong}: target {target.name} has layers 0 to {depth - 1}")
     try:
@@ -57,17 +59,19 @@ def shape_for(
         rope = getattr(config, "rope_parameters", None) or {}
         return Shape(
             width=config.hidden_size,
-            layers=layers,
+            layers=row["layers"],
             heads=heads,
             kv_heads=getattr(config, "num_key_value_heads", None) or heads,
             head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
             feed_forward=config.intermediate_size,
-            block_size=block_size,
+            block_size=row["block_size"],
             feature_layers=tuple(features),
             rope_theta=float(rope.get("rope_theta", 10_000.0)),
             norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
             normalised_heads=_has_head_norms(target.model),
-            normalised_features=normalised_features,
+            normalised_features=row["normalised_features"],
+            own_context=own,
+            shifted=row["shifted"],
         )
     except AttributeError as error:
         raise UserError(
@@ -76,32 +80,35 @@ def shape_for(
         ) from None
 
 
+def copied_layers(row: Mapping[str, Any], depth: int) -> list[int]:
+    """Layers of a target of this depth that draft layers start as copies of; left out: the last."""
+    found = row["init_layers"]
+    return list(range(depth - row["layers"], depth)) if found is None else list(found)
+
+
 def _has_head_norms(model: Any) -> bool:
     layers = getattr(model.base_model, "layers", ())
     return bool(len(layers)) and hasattr(getattr(layers[0], "self_attn", None), "q_norm")
 
 
 @torch.no_grad()
-def begin(
-    net: DFlash, target: LoadedModel, how: str, seed: int, layers: Sequence[int] | None = None
-) -> None:
+def begin(net: DFlash, target: LoadedModel, row: Mapping[str, Any]) -> None:
     """Fill the weights in place.
 
     Args:
-        how: "random"; or "target": draft layers are copies of layers of the target, the mask is the
-            mean embedding, and the context is what the first copied layer reads in the target, as
-            near as the layers that are read come to it.
-        seed: of random weights.
-        layers: those that are copied; None: the last ones.
+        row: of kind dflash. Its `init` is "random"; or "target": draft layers are copies of layers
+            of the target and the mask is the mean embedding. The context is then what the copied
+            layers read in the target; where it is fused, what the first one does, as near as the
+            layers that are read come to it.
 
     Raises:
         UserError: the target's layers cannot be copied.
     """
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(row["train"]["seed"])
     for parameter in net.parameters():
         if parameter.dim() > 1 or parameter is net.mask_embedding:
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * SPREAD)
-    if how == "random":
+    if row["init"] == "random":
         return
     body, shape = target.model.base_model, net.shape
     stack = list(getattr(body, "layers", ()))
@@ -110,7 +117,7 @@ def begin(
             f"target {target.name} has {len(stack)} layers to copy and the drafter {shape.layers}; "
             "give it fewer, or init: random"
         )
-    chosen = list(range(len(stack) - shape.layers, len(stack))) if layers is None else layers
+    chosen = copied_layers(row, len(stack))
     if len(chosen) != shape.layers or max(chosen) >= len(stack):
         raise UserError(
             f"init_layers {list(chosen)}: give {shape.layers} of the layers 0 to {len(stack) - 1} of "
@@ -119,12 +126,16 @@ def begin(
     for layer, number in zip(net.layers, chosen, strict=True):
         _copy_layer(layer, stack[number], target.name)
     _copy(net.norm.weight, getattr(getattr(body, "norm", None), "weight", None), target.name)
+    net.mask_embedding.copy_(target.model.get_input_embeddings().weight.float().mean(0))
+    if shape.own_context:
+        for norm, layer in zip(net.context_norms, net.layers, strict=True):
+            norm.weight.copy_(layer.input_norm.weight)
+        return
     net.context_norm.weight.copy_(net.layers[0].input_norm.weight)
     reads = [abs(layer - (chosen[0] - 1)) for layer in shape.feature_layers]
     nearest = reads.index(min(reads)) * shape.width
     net.fusion.weight.mul_(0.1)
     net.fusion.weight[:, nearest : nearest + shape.width] += torch.eye(shape.width)
-    net.mask_embedding.copy_(target.model.get_input_embeddings().weight.float().mean(0))
 
 
 def _copy_layer(layer: Layer, source: Any, target: str) -> None:

@@ -55,15 +55,10 @@ class ContextCache:
     def past(self) -> KeysValues:
         """What the slots of a block see of the text; views until the next `append`."""
         if not self._buffers:
-            return self._empty()
+            return self._network.no_keys_values()
         return [
             (keys[:, : self.length], values[:, : self.length]) for keys, values in self._buffers
         ]
-
-    def _empty(self) -> KeysValues:
-        weight = self._network.mask_embedding
-        context = weight.new_zeros(0, len(weight))
-        return self._network.keys_values(context, torch.zeros(0, device=weight.device))
 
     def _grow(self, like: KeysValues, end: int) -> None:
         room = -(-2 * end // _ROOM) * _ROOM

@@ -12,6 +12,11 @@ target do so, so that draft layers can start as copies of them; and the states t
 brought to one size first, since those of late layers are many times as large as those of early ones,
 which a short training does not make up for.
 
+Two further choices leave the paper's network, for trainings of minutes. With a context of its own,
+a draft layer that starts as a copy of a layer of the target reads what that layer reads: keys and
+values begin as the target's. Shifted, a slot's state predicts the token behind the slot, as states of
+the target do, so that what is copied keeps its meaning; the last slot is then not computed.
+
 n is a number of context positions, m of slots, both of one text.
 """
 
@@ -32,10 +37,11 @@ KeysValues = list[tuple[Tensor, Tensor]]
 class Shape:
     """Sizes of a drafter; `of_target` takes what it shares with its target.
 
-    `feature_layers` are the decoder layers of the target, from 0, whose output is read;
-    `normalised_heads` says whether queries and keys are normalised head by head;
+    `feature_layers` are the decoder layers of the target, from 0, whose output is read, -1 for the
+    input embeddings; `normalised_heads` says whether queries and keys are normalised head by head;
     `normalised_features` whether each layer's states have unit root mean square before they are
-    fused.
+    fused; `own_context` whether nothing is fused, each draft layer reading one layer of the target;
+    `shifted` whether a slot's state predicts the token of the next slot, not its own.
     """
 
     width: int
@@ -50,6 +56,12 @@ class Shape:
     norm_eps: float
     normalised_heads: bool
     normalised_features: bool = False
+    own_context: bool = False
+    shifted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.own_context and len(self.feature_layers) != self.layers:
+            raise ValueError("a context of its own takes one layer of the target a draft layer")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"feature_layers": list(self.feature_layers)}
@@ -149,15 +161,26 @@ class DFlash(nn.Module):
         self.shape = shape
         features = len(shape.feature_layers) * shape.width
         self.mask_embedding = nn.Parameter(torch.zeros(shape.width))
-        self.fusion = nn.Linear(features, shape.width, bias=False)
-        self.context_norm = Norm(shape.width, shape.norm_eps)
+        if shape.own_context:
+            norms = (Norm(shape.width, shape.norm_eps) for _ in shape.feature_layers)
+            self.context_norms = nn.ModuleList(norms)
+        else:
+            self.fusion = nn.Linear(features, shape.width, bias=False)
+            self.context_norm = Norm(shape.width, shape.norm_eps)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width, shape.norm_eps)
 
     def fuse(self, features: Tensor) -> Tensor:
-        """Context [n, width] of the target's hidden states [n, layers read * width], in order."""
+        """Context of the target's hidden states [n, layers read * width], in order.
+
+        [n, width]; where draft layers have contexts of their own, these side by side.
+        """
+        width = (self.shape.width,)
+        if self.shape.own_context:
+            states = features.unflatten(-1, (-1, *width)).unbind(-2)
+            pairs = zip(self.context_norms, states, strict=True)
+            return torch.cat([norm(each) for norm, each in pairs], -1)
         if self.shape.normalised_features:
-            width = (self.shape.width,)
             states = features.unflatten(-1, (-1, *width))
             features = functional.rms_norm(states, width, None, self.shape.norm_eps).flatten(-2)
         return self.context_norm(self.fusion(features))
@@ -166,11 +189,21 @@ class DFlash(nn.Module):
         """Of every draft layer, what the slots see of the context; see `Layer.keys_values`.
 
         Args:
-            context: [n, width].
+            context: of n tokens, from `fuse`.
             positions: [n], of the tokens whose hidden states these are.
         """
         rotation = rotations(self.shape, positions)
-        return [layer.keys_values(context, rotation) for layer in self.layers]
+        parts = [context] * len(self.layers)
+        if self.shape.own_context:
+            parts = context.split(self.shape.width, -1)
+        layers = zip(self.layers, parts, strict=True)
+        return [layer.keys_values(part, rotation) for layer, part in layers]
+
+    def no_keys_values(self) -> KeysValues:
+        """`keys_values` of no token."""
+        weight = self.mask_embedding
+        features = weight.new_zeros(0, len(self.shape.feature_layers) * self.shape.width)
+        return self.keys_values(self.fuse(features), torch.zeros(0, device=weight.device))
 
     def block_inputs(self, anchors: Tensor) -> Tensor:
         """Slots [a * block_size, width] of a blocks, from their anchors' embeddings [a, width]."""
@@ -180,7 +213,9 @@ class DFlash(nn.Module):
     def forward(
         self, slots: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None = None
     ) -> Tensor:
-        """States [m, width] that the target's head reads; that of an anchor predicts nothing.
+        """States [m, width] that the target's head reads: row i predicts the token of slot i.
+
+        That of an anchor predicts nothing.
 
         Args:
             slots: [m, width] input embeddings, blocks one after the other.
@@ -189,8 +224,21 @@ class DFlash(nn.Module):
             mask: bool [m, n + m], True where a slot (row) sees a context position or slot;
                 None: all see all, which is right for one block after its own context.
         """
+        if not self.shape.shifted:
+            return self._through(slots, positions, past, mask)
+        size, context = self.shape.block_size, past[0][0].shape[1]
+        kept = torch.arange(len(slots), device=slots.device).view(-1, size)[:, :-1].flatten()
+        if mask is not None:
+            seen = torch.cat((torch.arange(context, device=kept.device), context + kept))
+            mask = mask[kept][:, seen]
+        states = self._through(slots[kept], positions[kept], past, mask)
+        # The state that stood a slot before, and nothing at the anchor.
+        return functional.pad(states.unflatten(0, (-1, size - 1)), (0, 0, 1, 0)).flatten(0, 1)
+
+    def _through(
+        self, x: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None
+    ) -> Tensor:
         rotation = rotations(self.shape, positions)
-        x = slots
         for layer, own in zip(self.layers, past, strict=True):
             x = layer(x, rotation, own, mask)
         return self.norm(x)

@@ -20,6 +20,8 @@ from draftscope.logits import hidden_states
 if TYPE_CHECKING:
     from draftscope.models import LoadedModel
 
+EMBEDDINGS = -1  # the layer number that stands for what the first layer reads
+
 
 class Features(NamedTuple):
     """States of n tokens: `layers` [n, layers read * width], in order; `final` [n, width]."""
@@ -32,8 +34,8 @@ def read_features(target: LoadedModel, token_ids: Tensor, layers: Sequence[int])
     """Features of one text in one pass, token_ids [tokens].
 
     Args:
-        layers: decoder layers, from 0, whose output is read; of the last one too it is the output
-            before the final norm.
+        layers: decoder layers, from 0, whose output is read, of the last one too before the final
+            norm; -1: the input embeddings.
 
     Raises:
         UserError: as `decoder_layers`.
@@ -44,7 +46,7 @@ def read_features(target: LoadedModel, token_ids: Tensor, layers: Sequence[int])
 
 
 def decoder_layers(target: LoadedModel, layers: Sequence[int]) -> list[nn.Module]:
-    """The decoder layers of these numbers.
+    """The decoder layers of these numbers; of -1 the embedding of the input.
 
     Raises:
         UserError: the model shows no hidden states, does not hold its layers in one list, or has
@@ -63,10 +65,11 @@ def decoder_layers(target: LoadedModel, layers: Sequence[int]) -> list[nn.Module
             "one list `layers`, where a block drafter reads them; use a model of the Llama, "
             "Mistral or Qwen families"
         )
-    wrong = next((layer for layer in layers if not 0 <= layer < len(stack)), None)
+    wrong = next((layer for layer in layers if not EMBEDDINGS <= layer < len(stack)), None)
     if wrong is not None:
         raise UserError(f"target {name} has layers 0 to {len(stack) - 1}, not a layer {wrong}")
-    return [stack[layer] for layer in layers]
+    embedding = target.model.get_input_embeddings()
+    return [embedding if layer == EMBEDDINGS else stack[layer] for layer in layers]
 
 
 @contextlib.contextmanager

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from draftscope.drafters.features import Features, beside, decoder_layers, reading
+from draftscope.drafters.features import EMBEDDINGS, Features, beside, decoder_layers, reading
 from draftscope.live.cache import rollback_cache
 from draftscope.live.lean import LeanDecoder, lean_decoder
 from draftscope.live.model import CachedModel
@@ -61,18 +62,22 @@ class RecordingLean(Recorder, LeanDecoder):
 
     def __init__(self, loaded: LoadedModel, layers: Sequence[int]) -> None:
         super().__init__(loaded)
-        self._passes = []
-        self._read_layers = [self._layers[number] for number in layers]
-        for layer in self._read_layers:
-            layer.keeps_output = True
+        self._passes, self._numbers = [], tuple(layers)
+        for number in layers:
+            if number != EMBEDDINGS:
+                self._layers[number].keeps_output = True
 
     def extend(self, token_ids: Tensor, keep: int) -> Tensor:
         self.begin, self._passes = self.length, []
         return super().extend(token_ids, keep)
 
-    def _states(self, *args: Any, **kwargs: Any) -> Tensor:
-        states = super()._states(*args, **kwargs)
-        parts = [layer.output for layer in self._read_layers]
+    def _states(self, token_ids: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        states = super()._states(token_ids, *args, **kwargs)
+        embedded = functional.embedding(token_ids, self._embedding)
+        parts = [
+            embedded if number == EMBEDDINGS else self._layers[number].output
+            for number in self._numbers
+        ]
         final = self._normalized(states, self._norm)
         self._passes.append(Features(beside(parts, final.device), final))
         return states

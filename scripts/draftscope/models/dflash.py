@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 REQUIRED = {"target", "layers", "block_size", "loss", "train"}
-OPTIONAL = {"feature_layers", "init", "init_layers", "normalised_features", "vocabulary"}
+OPTIONAL = {
+    "context", "feature_layers", "init", "init_layers", "normalised_features", "shifted", "vocabulary",
+}  # fmt: skip
 FILE = "draft.safetensors"
 NETWORK, VOCABULARY = "network.", "draft_vocabulary"
 
@@ -153,7 +155,9 @@ def load_network(
             raise _damaged(record, f"it {said} {wanted.get(key, 'nothing')}")
     for prefix, module in ((NETWORK, network), *((f"{n}.", part) for n, part in parts.items())):
         own = {key.removeprefix(prefix): value for key, value in tensors.items()}
-        own = {key: own[key].to(dtype or torch.float32) for key in module.state_dict()}
+        # Copied out of the file: where it lies there moves the last bits of what is computed.
+        wide = dtype or torch.float32
+        own = {key: own[key].to(wide, copy=True) for key in module.state_dict()}
         module.load_state_dict(own, assign=True)
         module.eval().requires_grad_(False)
     return BlockModel(network, vocabulary, dict(parts))
