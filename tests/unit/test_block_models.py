@@ -191,6 +191,8 @@ def test_rows_are_filled_in():
     assert set(found) == {"r", "d", "t"}
     assert found["d"]["loss"] == {"name": "ce_decay", "smoothing": 0.5, "decay": 4.0}
     assert found["d"]["feature_layers"] is found["d"]["vocabulary"] is None
+    # The published network, where nothing else is said.
+    assert (found["d"]["context"], found["d"]["shifted"]) == ("fused", False)
     assert found["r"]["train"]["beta_warm_up"] == 50 and found["r"]["loss"] is None
     DFlash(tiny_network(tiny_target()).shape)  # a row's numbers make such a network
 
@@ -205,6 +207,10 @@ def test_rows_are_filled_in():
         ({"d": DFLASH | {"block_size": 7}}, "none is published for block size 7"),
         ({"d": DFLASH | {"block_size": 1}}, "block_size"),
         ({"d": DFLASH | {"feature_layers": [3, 2]}}, "do not ascend"),
+        ({"d": DFLASH | {"context": "mine"}}, "context"),
+        ({"d": DFLASH | {"context": "own", "init": "random"}}, "init: random copies none"),
+        ({"d": DFLASH | {"context": "own", "feature_layers": [0]}}, "leave it out with context: own"),
+        ({"d": DFLASH | {"shifted": "mostly"}}, "shifted"),
         ({"d": DFLASH | {"loss": {"name": "dpca"}}}, "loss.name"),
         ({"d": DFLASH | {"target": "lookup"}, "target": "lookup"}, "cannot learn from 'lookup'"),
         ({"draft": "r", "r": RETRACE | {"base": "t"}}, "name a model of kind dflash"),
