@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Criterion:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ValueError(f"criterion {self.kind!r} is not one of {', '.join(KINDS)}")
         for name in ("t", "a", "m", "epsilon", "delta"):
             value, wanted = getattr(self, name), name in KINDS[self.kind]
@@ -61,13 +62,15 @@ class Criterion:
                 raise ValueError(f"criterion {self.kind} needs {name}")
             if not wanted and value is not None:
                 raise ValueError(f"criterion {self.kind} takes no {name}")
+            if wanted and (not isinstance(value, Real) or isinstance(value, bool)):
+                raise ValueError(f"{name}={value!r} is not a number")
             if wanted and not math.isfinite(value):
                 raise ValueError(f"{name}={value} is not finite")
         if self.t is not None and not 0 < self.t <= 1:
             raise ValueError(f"t={self.t} is not above 0 and at most 1")
         if self.a is not None and not 0 < self.a < 1:
             raise ValueError(f"a={self.a} is not between 0 and 1")
-        if self.m is not None and (self.m < 1 or self.m != int(self.m)):
+        if self.m is not None and (self.m < 1 or not isinstance(self.m, Integral)):
             raise ValueError(f"m={self.m} is not a whole number of at least 1")
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
@@ -84,6 +87,8 @@ class Criterion:
         given = {key: value for key, value in settings.items() if value is not None}
         if unknown := sorted(set(given) - {"kind", *_PARAMETERS}):
             raise ValueError(f"a criterion has no {unknown[0]!r}")
+        if "kind" not in given:
+            raise ValueError(f"a criterion needs a kind, one of {', '.join(KINDS)}")
         return cls(**given)
 
     @property
