@@ -78,3 +78,16 @@ def test_the_tests_of_losslessness_reject_every_relaxed_rule_and_pass_the_others
     assert {row["rule"] for row in rows if row["correct"]} == {"speculative_sampling", "greedy"}
     for row in rows:
         assert row["rejected"] != row["correct"], row
+
+
+def test_rules_that_accept_almost_everything_or_nothing_are_caught_too():
+    extremes = [
+        Criterion("additive", t=0.5),
+        Criterion("additive", t=1.0),
+        Criterion("multiplicative", a=1e-9),
+        Criterion("multiplicative", a=0.99),
+        Criterion("top_m_additive", m=1, t=0.3),
+    ]
+    for row in equivalence(extremes, 3000, 0, 0.01):
+        if row["test"] == "goodness of fit":
+            assert row["rejected"] != row["correct"], row

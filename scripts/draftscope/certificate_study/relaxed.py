@@ -181,16 +181,18 @@ def equivalence(
     plain decoding, bit for bit.
 
     Args:
-        trials: tokens that each rule emits, of a heavy-tailed law p whose draft is p itself. A rule
-            that accepts a share s of p then emits accepted tokens too often, by s (1 - s) in all.
+        trials: tokens that each rule emits, of a heavy-tailed law p whose draft is halfway to
+            another law. With p itself as the draft, a rule that accepts all would go unseen; far
+            from p, one that accepts little.
     """
-    p, _ = families(seed)[FAMILY]
+    p, other = families(seed)[FAMILY]
+    q = (p + other) / 2
     wrong = [relaxed(criterion) for criterion in rules]
     rows = []
     for rule in (RULES["speculative_sampling"], *wrong):
-        rng = seeds.generator("relaxed", seed, rule.name)
-        outcome = goodness_of_fit(emitted(rule, p, p, trials, rng), p, level)
-        subject = Subject(1, f"{FAMILY}, draft as target", rule.name, rule.lossless, trials, trials)
+        rng = seeds.generator("relaxed, draft halfway", seed, rule.name)
+        outcome = goodness_of_fit(emitted(rule, p, q, trials, rng), p, level)
+        subject = Subject(1, f"{FAMILY}, draft halfway", rule.name, rule.lossless, trials, trials)
         rows.append(row(subject, outcome, level))
     target, draft = pair(MARKOV_VOCABULARY, seed, noise=0.5)
     plain = [_greedy_text(target, None, i, None) for i in range(MARKOV_TEXTS)]
