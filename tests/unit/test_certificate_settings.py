@@ -34,6 +34,8 @@ def domain(name="chat", prompts=8, tokens=32, **more) -> dict:
         ({"criteria": [{"kind": "tree", "n": 2}]}, "unknown key 'certificates.criteria.0.n'"),
         ({"relaxed": {"rules": [{"kind": "tree", "m": 2}]}}, "tree m=2 is no relaxed rule"),
         ({"additive": [0.1, 0.1]}, "0.1 stands twice in certificates.additive"),
+        ({"runs": {"kl": [0.1, 0.1]}}, "0.1 stands twice in certificates.runs.kl"),
+        ({"top_m": {"sizes": [2, 2]}}, "2 stands twice in certificates.top_m.sizes"),
         ({"additive": [0.0]}, "certificates.additive.0 is 0.0"),
         ({"depth": 3}, "certificates.depth is 3"),
         ({"tolerance": -1.0}, "certificates.tolerance is -1.0"),

@@ -107,8 +107,14 @@ class Certificates(Stage):
         names = [use.name for use in self.domains]
         no_duplicates(names, "certificates.domains")
         no_duplicates([row.criterion.label for row in self.criteria], "certificates.criteria")
-        for key in ("additive", "multiplicative"):
-            no_duplicates(getattr(self, key), f"certificates.{key}")
+        for key, levels in {
+            "additive": self.additive,
+            "multiplicative": self.multiplicative,
+            "top_m.sizes": self.top_m.sizes,
+            "top_m.tolerances": self.top_m.tolerances,
+            "runs.kl": self.runs.kl,
+        }.items():
+            no_duplicates(levels, f"certificates.{key}")
         if self.headline not in names:
             raise ValueError(
                 f"certificates.headline {self.headline!r} is not among certificates.domains: "
