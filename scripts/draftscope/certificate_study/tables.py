@@ -176,7 +176,7 @@ def runs(found: Statistics, place: int) -> Table:
         {
             "domain": ("domain", None),
             "criterion": ("criterion", None),
-            "kl": ("KL of the draft (nats)", ".2f"),
+            "kl": ("KL of the draft (nats)", ".4g"),
             "positions": ("positions", None),
             "certified": ("share certified", SHARE),
             "run": ("run from a random start (tokens)", TOKENS),
