@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from draftscope.certificate_study.schemas import ALL
 from draftscope.criteria import Criterion
 from draftscope.errors import UserError
 
+report = logging.getLogger(__name__)
 EDGES: Mapping[str, tuple[float, ...]] = {
     "margin": (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, np.inf),
     "entropy": (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, np.inf),
@@ -50,6 +52,9 @@ def drafts(
     rows, bins = [], []
     for pair, models in pairs.items():
         own = [log for log in logs if log.target == models["target"]]
+        if not own:
+            report.warning("%s: every prompt of %s was skipped", pair, models["target"])
+            continue
         for criterion in criteria:
             parts = [Side(log, models["draft"], criterion, tolerance) for log in own]
             named = [(part.log.domain, [part]) for part in parts]
@@ -82,8 +87,8 @@ class Side:
         if len(broken):
             first = broken[0]
             raise UserError(
-                f"certificate violated: {log.target} on {log.domain}, {criterion.label}, recorded "
-                f"position {first}: draft {draft} has a KL of {own.kl[first]:.9g} below the "
+                f"certificate violated: {log.target} on {log.domain}, {criterion.label}, "
+                f"{log.place(first)}: draft {draft} has a KL of {own.kl[first]:.9g} below the "
                 f"certificate {self.certificate[first]:.9g} and was rejected "
                 f"({len(broken)} such positions)"
             )

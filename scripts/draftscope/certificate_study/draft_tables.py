@@ -127,8 +127,9 @@ def relaxed(found: Statistics) -> Table:
             (
                 "All rules but greedy are lossy: they emit tokens that the target would not, and the "
                 "test of losslessness rejects them. Live: decoded greedily with the rule. Replay: "
-                "along the target's own greedy text, so it tells the acceptance there and nothing of "
-                "what a rule would have written."
+                "along the target's own recorded text, so it tells the acceptance there and nothing of "
+                "what a rule would have written; its greedy row accepts what the text itself has, and "
+                "relaxed rules count ties of the draft against it."
             ),
             (
                 "Log-likelihood: the target's, at temperature 1, nats a token of the emitted text. "

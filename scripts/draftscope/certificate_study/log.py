@@ -24,6 +24,7 @@ class DraftLog:
 
     name: str
     kl: np.ndarray
+    drafted: np.ndarray
     p_drafted: np.ndarray
     rank: np.ndarray
 
@@ -35,6 +36,8 @@ class Log:
     Attributes:
         prompt: [positions] index of the prompt, from 0.
         text: [positions] index of the text; a text's positions follow one another.
+        texts: which prompt and sample each text is of, in words.
+        token_id: [positions] the emitted token.
         entropy: [positions] nats.
         depths: distinct (rows, largest probabilities [rows, K] descending, whether that is all).
         drafts: by name.
@@ -45,6 +48,8 @@ class Log:
     prompts: int
     prompt: np.ndarray
     text: np.ndarray
+    texts: Sequence[str]
+    token_id: np.ndarray
     entropy: np.ndarray
     depths: Sequence[tuple[np.ndarray, np.ndarray, bool]]
     drafts: Mapping[str, DraftLog]
@@ -95,6 +100,12 @@ class Log:
         for rows, top, _ in self.depths:
             out[rows] = top[:, 0] - (top[:, 1] if top.shape[-1] > 1 else 0.0)
         return out
+
+    def place(self, position: int) -> str:
+        """Where a recorded position stands, in words."""
+        text = self.text[position]
+        start = int(np.searchsorted(self.text, text))
+        return f"{self.texts[text]}, generated position {position - start}"
 
     def accepts(self, criterion: Criterion, draft: DraftLog) -> np.ndarray:
         """Whether the draft's proposal is accepted, [positions] booleans."""
@@ -179,7 +190,10 @@ def _log(
                     f"the recording of draft {name} holds other positions than {target}'s"
                 )
             drafts[name] = DraftLog(
-                name, *(np.asarray(own[key]) for key in ("kl", "p_drafted", "draft_rank"))
+                name,
+                *(np.asarray(own[key]) for key in ("kl", "drafted", "p_drafted", "draft_rank")),
             )
-    entropy = np.asarray(first["entropy"])
-    return Log(target, domain, len(known), prompt, np.cumsum(new) - 1, entropy, depths, drafts)
+    texts = [f"prompt {ids[i]}, sample {samples[i]}" for i in np.flatnonzero(new)]
+    token_id, entropy = (np.asarray(first[key]) for key in ("token_id", "entropy"))
+    text = np.cumsum(new) - 1
+    return Log(target, domain, len(known), prompt, text, texts, token_id, entropy, depths, drafts)

@@ -24,7 +24,8 @@ def replay(
     """Rounds of each rule at one draft length, by prompt.
 
     Args:
-        rules: relaxed criteria; the lossless greedy rule comes first of itself.
+        rules: relaxed criteria; the lossless rule that accepts what the text has comes first of
+            itself, ties to the lowest id as decoding takes them.
         gamma: draft length.
 
     Yields:
@@ -32,9 +33,11 @@ def replay(
     """
     starts = np.flatnonzero(np.r_[True, log.text[1:] != log.text[:-1]])
     spans = list(zip(starts, np.r_[starts[1:], len(log)], strict=True))
-    named = [(GREEDY, Criterion("strict")), *((rule.label, rule) for rule in rules)]
-    for name, criterion in named:
-        accepted = log.accepts(criterion, log.drafts[draft])
+    own = log.drafts[draft]
+    matches = own.drafted == log.token_id
+    named = [(GREEDY, True, matches)]
+    named += [(rule.label, rule.lossless, log.accepts(rule, own)) for rule in rules]
+    for name, lossless, accepted in named:
         tokens, rounds = np.zeros(log.prompts), np.zeros(log.prompts)
         for start, stop in spans:
             # How a text ended moves nothing here: the offers of its last round are not counted.
@@ -43,7 +46,7 @@ def replay(
             )
             tokens[log.prompt[start]] += stop - start
             rounds[log.prompt[start]] += len(table["round"])
-        yield name, criterion.lossless, tokens, rounds
+        yield name, lossless, tokens, rounds
 
 
 def of_target(logs: Sequence[Log], target: str) -> Mapping[str, Log]:
