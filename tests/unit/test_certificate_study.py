@@ -11,7 +11,7 @@ import pytest
 import torch
 from draftscope import certificates, records
 from draftscope.certificate_study import log as recorded
-from draftscope.certificate_study import lookup, measurements, recording, schemas
+from draftscope.certificate_study import draft_tables, lookup, measurements, recording, schemas
 from draftscope.certificate_study.draft_side import certified
 from draftscope.certificate_study.resampling import Settings, quantiles
 from draftscope.certificate_study.target_side import run_lengths
@@ -219,6 +219,18 @@ def test_relaxed_rules_are_lossy_everywhere_and_caught(found):
     tests = found.rows("equivalence")
     assert all(row["rejected"] != row["correct"] for row in tests)
     assert sum(not row["correct"] for row in tests) == 8
+
+
+def test_a_lossy_rule_that_the_test_did_not_see_is_named(found):
+    assert draft_tables.caught(found) == "the test of losslessness rejects them"
+    rows = found.rows("equivalence")
+    name = next(row["rule"] for row in rows if not row["correct"])
+    unseen = [row | {"rejected": row["rejected"] and row["rule"] != name} for row in rows]
+    relaxed = found.rows("relaxed")
+    blind = lookup.Statistics({"equivalence": unseen, "relaxed": relaxed}, found.settings)
+    said = draft_tables.caught(blind)
+    assert said.endswith(f"rejects 3 of 4 of them; at its size it did not see that {name} is")
+    assert said in draft_tables.relaxed(blind).notes[0]
 
 
 def test_rounds_of_live_relaxed_decoding_say_that_they_are_lossy(folder):
