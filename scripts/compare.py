@@ -14,6 +14,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from draftscope.arguments import give_back
 from draftscope.errors import UserError, command
 
 log = logging.getLogger("compare")
@@ -21,10 +22,16 @@ log = logging.getLogger("compare")
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        usage="%(prog)s [option ...] A B",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("first", metavar="A", help="Parquet of schema rounds or imported_rounds")
-    parser.add_argument("second", metavar="B", help="the same, or the same file")
+    parser.add_argument(
+        "logs",
+        nargs="*",
+        metavar="LOG",
+        help="A and B: two files of schema rounds or imported_rounds, or one file twice; - is standard input",
+    )
     for side in ("a", "b"):
         parser.add_argument(
             f"--{side}",
@@ -40,7 +47,9 @@ def main() -> None:
         metavar="KEY[,KEY...]",
         help="conditions that may differ",
     )
-    parser.add_argument("--measure", nargs="+", help="measures to compare (default: all)")
+    parser.add_argument(
+        "--measure", nargs="+", default=[], help="measures to compare (default: all)"
+    )
     parser.add_argument(
         "--margin",
         action="append",
@@ -59,7 +68,10 @@ def main() -> None:
     parser.add_argument("--power", type=float, default=0.8)
     parser.add_argument("--seed", type=int, default=0, help="of the resampling")
     parser.add_argument("--output", help="write FILE.csv (rows) or FILE.json (everything)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
+    paths, measures = give_back(arguments.logs, arguments.measure, 2)
+    if len(paths) != 2:
+        raise UserError(f"two logs are compared, A and B; given: {', '.join(paths) or 'none'}")
     for name in ("confidence", "power"):
         if not 0 < (value := getattr(arguments, name)) < 1:
             raise UserError(f"--{name} is {value}; it must be between 0 and 1")
@@ -71,7 +83,7 @@ def main() -> None:
 
     from draftscope.acceptance.sums import MEASURES
 
-    chosen = tuple(arguments.measure or MEASURES)
+    chosen = tuple(measures or MEASURES)
     for name in chosen:
         _known(name, MEASURES, "--measure")
     margins, effects = (
@@ -92,7 +104,7 @@ def main() -> None:
 
     first, second = (
         logs.one_loop(path, _pairs(getattr(arguments, side), side), side)
-        for path, side in ((arguments.first, "a"), (arguments.second, "b"))
+        for path, side in zip(paths, ("a", "b"), strict=True)
     )
     shared, differs = comparable(
         first.condition, second.condition, (first.path, second.path), may_differ

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from pathlib import Path
 
+from draftscope.arguments import give_back
 from draftscope.errors import UserError, command
 
 log = logging.getLogger("round_measures")
@@ -19,16 +20,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("logs", nargs="+", help="Parquet of schema rounds or imported_rounds")
-    parser.add_argument("--names", nargs="+", help="what to call them (default: their paths)")
+    parser.add_argument(
+        "logs", nargs="*", help="Parquet of schema rounds or imported_rounds; - is standard input"
+    )
+    parser.add_argument(
+        "--names", nargs="+", default=[], help="what to call them (default: their paths)"
+    )
     parser.add_argument("--positions", action="store_true", help="print draft positions too")
     parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--seed", type=int, default=0, help="of the resampling")
     parser.add_argument("--output", help="also write OUTPUT.csv, .md and .tex")
-    arguments = parser.parse_args()
-    names = arguments.names or [str(Path(path)) for path in arguments.logs]
-    if len(names) != len(arguments.logs):
-        raise UserError(f"{len(names)} names for {len(arguments.logs)} logs; give one each")
+    arguments = parser.parse_intermixed_args()
+    words = len(arguments.logs) + len(arguments.names)
+    wanted = words // 2 if arguments.names else words  # a name for each
+    paths, names = give_back(arguments.logs, arguments.names, wanted)
+    if not paths:
+        raise UserError("no log is given; name at least one Parquet file of rounds")
+    names = names or [str(Path(path)) for path in paths]
+    if len(names) != len(paths):
+        raise UserError(f"{len(names)} names for {len(paths)} logs; give one each")
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise UserError(f"two logs are called {twice[0]}; tell them apart with --names")
@@ -40,11 +50,7 @@ def main() -> None:
     from draftscope.acceptance import printing, table
     from draftscope.acceptance.logs import loops
 
-    logs = [
-        (name, found)
-        for name, path in zip(names, arguments.logs, strict=True)
-        for found in loops(path)
-    ]
+    logs = [(name, found) for name, path in zip(names, paths, strict=True) for found in loops(path)]
     rows = table.measure(logs, confidence=arguments.confidence, rng=arguments.seed)
     if arguments.output:
         table.shown(rows, arguments.confidence).write(Path(arguments.output))

@@ -161,3 +161,40 @@ def test_the_commands_of_the_readme_work(tmp_path, call):
         said = call(Path(script).name, *(replaced.get(one, one) for one in arguments))
     assert "acceptance_length: " in said and "(margin 0.1, p of equivalence" in said
     assert (tmp_path / "mine.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "A B --measure def1 accepted_length",
+        "--measure def1 accepted_length A B",
+        "A --measure def1 accepted_length B",
+        "--measure def1 accepted_length --seed 1 A B",
+        "--seed 1 A --measure def1 accepted_length --power 0.9 B",
+    ],
+)
+def test_measures_may_stand_before_the_files(tmp_path, call, order):
+    pair = two_drafts()
+    files = {name: write(tmp_path / name, drawn) for name, drawn in zip("AB", pair, strict=True)}
+    call("compare.py", *(files.get(word, word) for word in order.split()), "--output",
+         tmp_path / "found.json")  # fmt: skip
+    told = json.loads((tmp_path / "found.json").read_text())
+    assert [told[side]["path"] for side in ("first", "second")] == list(map(str, files.values()))
+    assert [row["metric"] for row in told["rows"][::2]] == ["def1", "accepted_length"]
+
+
+@pytest.mark.parametrize("given", ["", "A", "A B C", "--measure def1 A"])
+def test_other_than_two_logs_is_one_line(call, given):
+    with pytest.raises(UserError, match="two logs are compared, A and B; given: "):
+        call("compare.py", *given.split())
+
+
+@pytest.mark.parametrize("order", ["A B --names x y", "--names x y A B", "A --names x y B"])
+def test_names_may_stand_before_the_files(tmp_path, call, order):
+    files = {name: write(tmp_path / name, {"a": [(4, 1, 2)]}) for name in "AB"}
+    said = call("round_measures.py", *(files.get(word, word) for word in order.split()))
+    assert {line.split()[0] for line in said.splitlines()[1:]} <= {"x", "y", "x:", "y:"}
+    with pytest.raises(UserError, match="2 names for 1 logs; give one each"):
+        call("round_measures.py", files["A"], "--names", "x", "y")
+    with pytest.raises(UserError, match="no log is given"):
+        call("round_measures.py", "--seed", "1")
