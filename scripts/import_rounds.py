@@ -30,7 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="+", help="files to take; gzip is unpacked")
+    parser.add_argument(
+        "files", nargs="+", help="files to take, - for standard input; gzip is unpacked"
+    )
     parser.add_argument("--format", required=True, choices=FORMATS)
     parser.add_argument("--output", required=True, help="Parquet of schema imported_rounds")
     parser.add_argument(
@@ -64,7 +66,10 @@ def main() -> None:
         raise UserError(f"--draft-length is {arguments.draft_length}; it must be at least 1")
 
     from draftscope import records
+    from draftscope.inputs import apart
 
+    read = [*arguments.files, *([arguments.since] if arguments.since else [])]
+    apart(arguments.output, read)
     imported = import_requests(
         arguments.format,
         arguments.files,

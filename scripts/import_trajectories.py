@@ -15,7 +15,11 @@ def main() -> None:
         help="JSON or a JSON file: domain, mode, law, samples, budget, template",
     )
     parser.add_argument("--model", required=True, help="model.json of the target")
-    parser.add_argument("--trajectories", required=True, help="JSONL or Parquet to import")
+    parser.add_argument(
+        "--trajectories",
+        required=True,
+        help="JSONL or Parquet to import; - for JSONL on standard input",
+    )
     parser.add_argument(
         "--prompts",
         help="Parquet of schema prompts: those to take, compared with the experiment's own rendering "
@@ -30,8 +34,10 @@ def main() -> None:
     runtime.prepare(threads=1)
     from draftscope import models, records
     from draftscope.imports import import_trajectories
+    from draftscope.inputs import apart
     from draftscope.prompts import render
 
+    apart(arguments.output, [arguments.trajectories])
     loaded = models.load(arguments.model, "cpu", "auto")
     prompts = None
     if arguments.prompts:

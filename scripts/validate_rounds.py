@@ -14,7 +14,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="+", help="JSON lines; gzip is unpacked")
+    parser.add_argument(
+        "files", nargs="+", help="JSON lines, - for standard input; gzip is unpacked"
+    )
     parser.add_argument("--most", type=int, default=20, help="faults to print (default 20)")
     arguments = parser.parse_args()
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from draftscope import jsonlines
 from draftscope.errors import UserError
+from draftscope.inputs import regular
 from draftscope.trajectories import cut_at_eos, decode
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def import_trajectories(
     Args:
         loaded: the target; its tokenizer, end-of-text ids, head width and context are used, and
             no weight.
-        path: a .jsonl or .parquet file. A torn last line of JSONL is dropped and logged.
+        path: a .jsonl or .parquet file, or "-" for JSONL on standard input. A torn last line of JSONL is dropped and logged.
         budget: most tokens that the engine could generate. A text that ends without an
             end-of-text token counts as cut off where it ends: that is its budget.
         samples: trajectories that each prompt must have, numbered from 0.
@@ -82,9 +83,7 @@ def import_trajectories(
             ids that the target does not have, or a prompt that does not begin with exactly one
             beginning-of-text token where the target's tokenizer has one.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path} does not exist")
+    path = regular(path)
     rows = _rows(path)
     from_text = {_TEXT[1] in row for _, row in rows.values()}
     if len(from_text) > 1:

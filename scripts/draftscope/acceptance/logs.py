@@ -47,8 +47,9 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
     Raises:
         UserError: no file of rounds, a column or value that is not there, or no round at all.
     """
-    schema = _schema(path)
-    table = records.read(path, schema)
+    file = regular(path)
+    schema = _schema(file, path)
+    table = records.read(file, schema)
     if not (pc.sum(table["rounds"]).as_py() if "rounds" in table.column_names else table.num_rows):
         raise UserError(f"{path} holds no rounds")
     for name, text in (choose or {}).items():
@@ -84,10 +85,10 @@ def one_loop(path: str | Path, choose: Mapping[str, str], side: str) -> Log:
     return found[0]
 
 
-def _schema(path: str | Path) -> str:
-    regular(path)
+def _schema(file: Path, path: str | Path) -> str:
+    """The schema of a file, which the user calls `path`."""
     try:
-        written = (pq.read_schema(path).metadata or {}).get(b"schema_name", b"").decode()
+        written = (pq.read_schema(file).metadata or {}).get(b"schema_name", b"").decode()
     except (pa.ArrowInvalid, OSError):
         raise UserError(
             f"{path} is no Parquet file of rounds; bring other logs in with import_rounds.py"

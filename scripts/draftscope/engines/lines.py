@@ -41,8 +41,8 @@ def values(path: str | Path, drop_torn: bool = False) -> Iterator[Object | UserE
     Args:
         drop_torn: a last line that a killed writer left behind is logged, and no fault.
     """
-    first = True
-    for number, line in jsonlines.lines(regular(path)):
+    first, file = True, regular(path)
+    for number, line in jsonlines.lines(file):
         content = _content(line)
         if not content:
             continue
@@ -53,7 +53,7 @@ def values(path: str | Path, drop_torn: bool = False) -> Iterator[Object | UserE
             value = jsonlines.parse(content)
         except (ValueError, RecursionError) as error:
             if first and content[:1] in (b"{", b"["):
-                value = _whole(path)
+                value = _whole(file)
                 if value is not None:
                     yield from _objects(str(path), value)
                     return
@@ -89,7 +89,7 @@ def _refuse_other(path: str | Path, content: bytes) -> None:
         )
 
 
-def _whole(path: str | Path) -> Any:
+def _whole(path: Path) -> Any:
     """The file as one JSON value that stands over several lines, None where it is none."""
     text = b"".join(line for _, line in jsonlines.lines(path))
     try:
