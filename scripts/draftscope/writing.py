@@ -25,7 +25,8 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     """Open a file that appears under `path` only when the block ends without an exception.
 
     The bytes go to a temporary name in the same folder, are synced to disk and renamed, so a
-    killed job leaves no half file and two writers of one output are harmless.
+    killed job leaves no half file and two writers of one output are harmless. A link stays a
+    link: what it points at is written.
 
     Raises:
         UserError: there is no room for the file, or no file can be under that name.
@@ -33,16 +34,18 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it")
-    temporary = None
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a pipe or a device, which a file would replace; name a file")
+    final, temporary = Path(os.path.realpath(path)) if path.is_symlink() else path, None
     try:
-        descriptor, temporary = _begin(path)
+        descriptor, temporary = _begin(final)
         encoding = None if "b" in mode else "utf-8"
         with os.fdopen(descriptor, mode, encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, final)
     except BaseException as error:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):

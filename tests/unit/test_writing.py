@@ -47,6 +47,28 @@ def test_an_exception_inside_the_block_leaves_the_old_file(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
 
 
+def test_a_pipe_or_device_is_not_replaced_and_a_link_stays_a_link(tmp_path):
+    """Made beside the test: with enough rights /dev/null itself would become a file."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to pipe").symlink_to("pipe")
+    for name in ("pipe", "to pipe"):
+        with (
+            pytest.raises(UserError, match=f"{name} is a pipe or a device, which"),
+            writing.atomic(tmp_path / name) as file,
+        ):
+            file.write("x")
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "to pipe").is_symlink()
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("a file", "nothing yet"):
+        there, link = tmp_path / "elsewhere" / name, tmp_path / f"to {name}"
+        link.symlink_to(there)
+        if name == "a file":
+            there.write_text("old")
+        with writing.atomic(link) as file:
+            file.write("new")
+        assert link.is_symlink() and there.read_text() == "new"
+
+
 def test_two_writers_of_one_file_do_each_other_no_harm(tmp_path):
     path = tmp_path / "x.txt"
     with writing.atomic(path) as slow:
