@@ -29,9 +29,9 @@ def main() -> None:
     parser.add_argument("--no-plan", action="store_true", help="do not count jobs by a dry run")
     arguments = parser.parse_args()
 
-    from draftscope import config
+    from draftscope import config, registry
     from draftscope.checkpoints import BLOCK_DRAFTS
-    from draftscope.doctor import attention, live, models, room, texts
+    from draftscope.doctor import attention, live, models, room, stages, texts
     from draftscope.doctor.findings import NOTE, OK, PROBLEM, Findings
     from draftscope.strict import load_yaml
     from snakemake.utils import update_config
@@ -42,28 +42,29 @@ def main() -> None:
     experiment = config.load(settings, ROOT)
     results = ROOT / "results" / experiment.settings.experiment
     findings = Findings()
+    studies = {
+        "lossless": experiment.live,
+        "domains": experiment.trees,
+        "interventions": experiment.interventions,
+        "certificates": experiment.certificates,
+        "losses": experiment.losses,
+        "retrace": experiment.retrace,
+    }
     pairs, needed = dict(experiment.pairs), dict(experiment.pairs)
-    for study, rows in (
-        ("lossless", experiment.live.pairs),
-        ("domains", experiment.trees.pairs),
-        ("interventions", experiment.interventions.pairs),
-        ("certificates", experiment.certificates.pairs),
-    ):
-        pairs |= rows
-        needed |= rows if study in experiment.settings.studies else {}
-    used = {pair[role] for pair in needed.values() for role in ("target", "draft")}
+    for name, study in studies.items():
+        pairs |= study.pairs
+        needed |= study.pairs if name in experiment.settings.studies else {}
+    used = registry.models_of(needed, experiment.models)
+    stages.check_stages(experiment, findings)
     known = models.look(experiment.models, used, results / "models", findings)
-    models.compare(pairs, experiment.models, known, findings)
+    models.compare(pairs, experiment.models, known, findings, needed)
     found = texts.check_texts(experiment, known, findings)
     live.check_live(experiment, known, findings)
-    for study, problem in (
-        ("lossless", experiment.live.problem),
-        ("domains", experiment.trees.problem),
-        ("interventions", experiment.interventions.problem),
-        ("certificates", experiment.certificates.problem),
-    ):
-        if problem:
-            findings.add("study", study, NOTE, f"cannot be built in this experiment: {problem}")
+    for name, study in (("temperatures", experiment.sweep), *studies.items()):
+        if study.problem:
+            findings.add(
+                "study", name, NOTE, f"cannot be built in this experiment: {study.problem}"
+            )
     read = {
         pair[role]: models.of_base(pair[role], experiment.models, known)
         for pair in experiment.trees.pairs.values()
@@ -71,7 +72,7 @@ def main() -> None:
         if experiment.models[pair[role]]["kind"] not in BLOCK_DRAFTS  # they read no tree
     }
     attention.check_attention(read, experiment.settings.trees, findings)
-    room.check_disk(experiment, found, results, findings)
+    room.check_disk(experiment, results, findings)
     room.check_memory(experiment, found, known, findings)
     if arguments.calibrate:
         room.calibrate(experiment, found, results / "models", findings)

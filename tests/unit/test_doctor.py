@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import yaml
@@ -74,3 +75,70 @@ def test_every_problem_is_told_not_the_first(project):
 def test_the_plan_is_read_off_a_dry_run():
     printed = "Job stats:\njob   count\n----  -----\nall       1\nscore     4\ntotal     5\n"
     assert job_counts(printed) == {"all": 1, "score": 4, "total": 5}
+
+
+def damage(folder, file, text):
+    (folder / "weights/other" / file).write_text(text)
+
+
+DAMAGED = [
+    ("config.json", "{oops", "weights/other/config.json is damaged, not valid JSON"),
+    ("tokenizer.json", "", "weights/other/tokenizer.json is damaged, not valid JSON"),
+    ("generation_config.json", "[]", "generation_config.json holds no JSON object, but a list"),
+    ("config.json", None, "hidden_size"),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "said"), DAMAGED)
+def test_a_damaged_model_stops_no_other_check(project, file, text, said):
+    if text is None:  # valid, and nothing that transformers can make sense of
+        path = project.folder / "weights/other" / file
+        text = json.dumps(json.loads(path.read_text()) | {"hidden_size": "many"})
+    damage(project.folder, file, text)
+    project.configure("config.yaml", EXPERIMENT | {"pairs": ["copy", "lookup", "other"]})
+    status, rows = doctor(project, "--no-plan")
+    (problem,) = (row for row in rows if row[0] == "problem")
+    assert status == 2 and problem[1:3] == ("model", "tiny-other") and said in problem[3]
+    assert {"prompts", "context", "memory", "disk"} <= {check for _, check, *_ in rows}
+
+
+def test_what_no_study_needs_that_is_asked_for_is_a_note(project):
+    damage(project.folder, "config.json", "{oops")
+    status, rows = doctor(project, "--no-plan")
+    (note,) = (row for row in rows if row[1:3] == ("model", "tiny-other"))
+    assert status == 0 and note[0] == "note"
+    assert note[3].endswith("no study that is asked for needs it")
+
+
+def test_every_study_that_cannot_be_built_is_named(project):
+    _, rows = doctor(project, "--no-plan")
+    found = {subject for _, check, subject, _ in rows if check == "study"}
+    assert found == {"interventions", "losses", "retrace"}
+
+
+def test_room_on_the_disk_is_asked_for_without_the_models(project):
+    _, rows = doctor(project, "--no-plan")
+    with_models = next(detail for _, check, _, detail in rows if check == "disk")
+    large = EXPERIMENT | {"domains": [{"name": "small", "prompts": 8, "max_new_tokens": 10**6}]}
+    project.configure("config.yaml", large)
+    (project.folder / "weights/tiny/config.json").write_text("{oops")
+    _, rows = doctor(project, "--no-plan")
+    without = next(detail for _, check, _, detail in rows if check == "disk")
+    # Two texts of 8 prompts x 1,000,000 tokens, some 100 bytes each and pass.
+    assert with_models.startswith("trajectories and scores take 0.00 GB")
+    assert 1 < float(without.split("take ")[1].split(" GB")[0]) < 20
+
+
+@pytest.mark.skipif(bool(find_spec("flash_attn")), reason="the package is there")
+def test_what_a_stage_cannot_have_is_told(project):
+    blocks = {
+        "generation": {"batch_size": 2, "attention": "flash_attention_2"},
+        "scoring": {"device": "balanced"},
+    }
+    project.configure("config.yaml", EXPERIMENT | blocks)
+    status, rows = doctor(project, "--no-plan")
+    said = {subject: (verdict, detail) for verdict, check, subject, detail in rows
+            if check == "stage"}  # fmt: skip
+    assert status == 2 and said["generation"][0] == "problem"
+    assert "needs the package flash_attn, which is not installed" in said["generation"][1]
+    assert said["scoring"][0] == "note" and "finds none" in said["scoring"][1]

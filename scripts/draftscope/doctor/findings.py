@@ -31,12 +31,22 @@ class Findings:
         self.rows.append(Finding(check, subject, verdict, detail))
 
     @contextlib.contextmanager
-    def asking(self, check: str, subject: str) -> Iterator[None]:
-        """Turn a `UserError` inside the block into a problem, and go on."""
+    def asking(self, check: str, subject: str, verdict: str = PROBLEM) -> Iterator[None]:
+        """Turn a failure of the block into a finding, and go on.
+
+        Args:
+            verdict: a note where no study that is asked for needs the subject.
+        """
         try:
             yield
         except UserError as error:
-            self.add(check, subject, PROBLEM, str(error))
+            said = str(error)
+        except Exception as error:  # noqa: BLE001  what a library trips over stops no other check
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        else:
+            return
+        unasked = "; no study that is asked for needs it" if verdict == NOTE else ""
+        self.add(check, subject, verdict, said + unasked)
 
     @property
     def problems(self) -> list[Finding]:

@@ -57,7 +57,7 @@ def look(
 
     Args:
         models: name -> registry row, bases included.
-        needed: those that its studies need; of the others a missing package is no problem.
+        needed: those that its studies need; what is wrong with another stops nothing.
         records: folder of the experiment's models, each with its model.json if it was resolved.
 
     Returns:
@@ -68,7 +68,8 @@ def look(
         findings.add("packages", name, PROBLEM if name in needed else NOTE, line)
     known: dict[str, Known] = {}
     for name, row in models.items():
-        with findings.asking("model", name):
+        verdict = PROBLEM if name in needed else NOTE
+        with findings.asking("model", name, verdict):
             record = records / name / "model.json"
             if row["kind"] in BLOCK_DRAFTS and record.is_file():
                 findings.add("model", name, OK, _block_draft(record, row, records))
@@ -79,7 +80,7 @@ def look(
             folder, said, weight_bytes = found
             findings.add("model", name, OK, said)
             known[name] = _describe(name, folder, weight_bytes)
-            _ends(known[name], findings)
+            _ends(known[name], verdict, findings)
     return known
 
 
@@ -211,10 +212,10 @@ def _describe(name: str, folder: Path, weight_bytes: int | None) -> Known:
     )
 
 
-def _ends(known: Known, findings: Findings) -> None:
+def _ends(known: Known, verdict: str, findings: Findings) -> None:
     if not known.eos_ids:
         findings.add(
-            "end of text", known.name, PROBLEM,
+            "end of text", known.name, verdict,
             "neither its generation configuration nor its tokenizer names an end-of-text token; "
             "every text would run to its budget",
         )  # fmt: skip
@@ -231,8 +232,13 @@ def compare(
     models: Mapping[str, Mapping[str, Any]],
     known: Mapping[str, Known],
     findings: Findings,
+    needed: Collection[str] | None = None,
 ) -> None:
-    """Compare the tokenizers of every pair by content."""
+    """Compare the tokenizers of every pair by content.
+
+    Args:
+        needed: pairs of the studies that are asked for; all where it is not said.
+    """
     for name, pair in pairs.items():
         target, draft = (of_base(pair[role], models, known) for role in ("target", "draft"))
         if models[pair["draft"]]["kind"] in TEXT_DRAFTS | BLOCK_DRAFTS:
@@ -241,7 +247,8 @@ def compare(
             lacking = pair["target"] if target is None else pair["draft"]
             findings.add("vocabulary", name, NOTE, f"not compared: {lacking} is not there yet")
             continue
-        with findings.asking("vocabulary", name):
+        verdict = PROBLEM if needed is None or name in needed else NOTE
+        with findings.asking("vocabulary", name, verdict):
             found = align(target, draft, pair.get("allow_special_differences", False))
             said = f"{found.common_size} tokens alike"
             if found.differing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from draftscope.doctor.models import GIGABYTE, Known
 from draftscope.doctor.texts import Text
 from draftscope.resolved import Resolved
 from draftscope.schemas import SCHEMAS
-from draftscope.stage import Stage
+from draftscope.stage import DomainUse, Stage
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # Of float32 rows over the vocabulary that scoring holds at one time, as a trace showed.
@@ -24,23 +24,41 @@ _LOGIT_COPIES = 8
 PROCESS = 0.4 * GIGABYTE  # torch and transformers with a model of no size, as measured
 
 
-def check_disk(
-    experiment: Resolved, texts: Sequence[Text], results: Path, findings: Findings
-) -> None:
-    """Compare what trajectories and scores may take, uncompressed, with the room on the disk."""
+def check_disk(experiment: Resolved, results: Path, findings: Findings) -> None:
+    """Compare what trajectories and scores may take, uncompressed, with the room on the disk.
+
+    Budgets say how long texts can be, whether or not their models are here.
+    """
     trajectory, score = _row_bytes("trajectories"), _row_bytes("scores")
     wanted = 0
-    for text in texts:
-        drafts = {p["draft"] for p in experiment.pairs.values() if p["target"] == text.target}
+    for target, mode, use in _texts(experiment):
+        drafts = {p["draft"] for p in experiment.replayed.values() if p["target"] == target}
         rows = [experiment.models[name] for name in drafts]
         scored = sum(row["kind"] not in TEXT_DRAFTS | BLOCK_DRAFTS for row in rows)
-        laws = 2 + len(experiment.modes[text.mode].get("score_laws") or ())
+        laws = 2 + len(mode.get("score_laws") or ())
         # Of a block drafter a block of ids a position, the token itself among them.
         blocks = sum(4 * row.get("block_size", 0) for row in rows)
-        wanted += text.tokens * (trajectory + score * scored * laws + blocks)
+        tokens = use.prompts * mode["samples"] * use.max_new_tokens
+        wanted += tokens * (trajectory + score * scored * laws + blocks)
     free = shutil.disk_usage(next(p for p in (results, *results.parents) if p.exists())).free
     said = f"trajectories and scores take {wanted / GIGABYTE:.2f} GB at most, {free / GIGABYTE:.1f} GB are free"
     findings.add("disk", str(results), OK if wanted < free else PROBLEM, said)
+
+
+def _texts(experiment: Resolved) -> Iterator[tuple[str, Mapping[str, Any], DomainUse]]:
+    """Target, mode and size of the texts that are scored for the studies asked for."""
+    for target in experiment.targets:
+        for use in experiment.settings.domains:
+            yield from ((target, mode, use) for mode in experiment.modes.values())
+    sweep, losses = experiment.sweep, experiment.losses
+    if "temperatures" in experiment.settings.studies:
+        yield from ((sweep.target, mode, sweep.use) for mode in sweep.modes.values())
+    if "losses" in experiment.settings.studies:
+        for target in losses.targets:
+            for name, mode in losses.modes.items():
+                for use in losses.uses:
+                    if not experiment.generates(target, use.name, name):
+                        yield target, mode, use
 
 
 def _row_bytes(schema: str) -> int:

@@ -20,6 +20,8 @@ from draftscope.models import gptq_kernels
 from draftscope.models.loaded import Weights
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_INDEX = "model.safetensors.index.json"
+_READ = ("generation_config.json", "tokenizer.json", "tokenizer_config.json")
 
 
 def check(folder: Path, name: str) -> None:
@@ -29,7 +31,7 @@ def check(folder: Path, name: str) -> None:
     the tokenizer.
 
     Raises:
-        UserError: names the file that is missing, or what cannot be loaded.
+        UserError: names the file that is missing or damaged, or what cannot be loaded.
     """
     if not folder.is_dir():
         raise UserError(f"model {name}: folder {folder} does not exist")
@@ -40,15 +42,31 @@ def check(folder: Path, name: str) -> None:
         (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model")
     ) and not ((folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()):
         raise UserError(f"model {name}: {folder} lacks tokenizer.json")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for file in _READ:
+        if (folder / file).is_file():
+            _object(folder / file, name)
+    config = _object(folder / "config.json", name)
     _check_architecture(config, name)
     _check_backend(config, name)
 
 
+def _object(path: Path, name: str) -> dict[str, Any]:
+    """The JSON object in a file; libraries that read it would not say which file they choke on."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"model {name}: {path} is damaged, not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UserError(
+            f"model {name}: {path} holds no JSON object, but a {type(found).__name__}; fetch it again"
+        )
+    return found
+
+
 def _check_weights(folder: Path, name: str) -> None:
-    index = folder / "model.safetensors.index.json"
+    index = folder / _INDEX
     if index.is_file():
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        shards = set((_object(index, name).get("weight_map") or {}).values())
         missing = sorted(shard for shard in shards if not (folder / shard).is_file())
         if missing:
             raise UserError(f"model {name}: {folder} lacks {missing[0]}, named in {index.name}")
