@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -28,8 +29,11 @@ class Slurm:
     folder: Path
 
     def start(self) -> str | None:
-        """Why there can be no Slurm on this machine; None, and it runs."""
-        answer = self._ask("start")
+        """Why there can be no Slurm on this machine; None, and it runs.
+
+        It ends with this process at the latest, even if that is killed.
+        """
+        answer = self._ask("start", str(os.getpid()))
         if answer.returncode == 3:
             return answer.stderr.strip()
         assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -39,8 +43,8 @@ class Slurm:
         answer = self._ask(action)
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
-    def _ask(self, action: str) -> subprocess.CompletedProcess:
-        command = [str(STARTER), action, str(self.folder)]
+    def _ask(self, action: str, *more: str) -> subprocess.CompletedProcess:
+        command = [str(STARTER), action, str(self.folder), *more]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def jobs(self, *states: str) -> dict[str, str]:

@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
 # A real Slurm of one node, for tests: munged, slurmctld and slurmd, with devices that pass for GPUs.
 #
-#   start-slurm.sh start FOLDER       install Debian's packages if they are missing, configure, start
-#   start-slurm.sh stop FOLDER        stop the daemons that this script started there
-#   start-slurm.sh node-down FOLDER   take the node away: slurmd and all that runs on it
-#   start-slurm.sh node-up FOLDER     bring it back
+#   start-slurm.sh start FOLDER [PID]  install Debian's packages if they are missing, configure, start;
+#                                      with PID, stop as soon as that process is gone, however it ended
+#   start-slurm.sh stop FOLDER         stop the daemons that this script started there
+#   start-slurm.sh node-down FOLDER    take the node away: slurmd and all that runs on it
+#   start-slurm.sh node-up FOLDER      bring it back
 #
-# Needs root and apt. Everything lies in FOLDER, but for one link: /etc/slurm/slurm.conf, because the
-# jobs that Snakemake submits drop SLURM_CONF from their environment. Only processes named by a pid
-# file of FOLDER, or started by them, are ended. Memory and GPUs are counted, not fenced. Exit status
-# 3: this machine is not one for it, and here is why.
+# Needs root and apt. Everything lies in FOLDER, but for a link: /etc/slurm/slurm.conf, because the
+# jobs that Snakemake submits drop SLURM_CONF from their environment. A file beside it says that the
+# link is ours and whose: what a killed run has left of both is cleared by the next start, and a
+# configuration of anybody else is never touched. Only processes named by a pid file of FOLDER, or
+# started by them, are ended. Memory and GPUs are counted, not fenced. Exit status 3: this machine is
+# not one for it, and here is why.
 set -euo pipefail
 
 action=${1:?start, stop, node-down or node-up}
 folder=$(realpath -m "${2:?a folder}")
+owner=${3:-}
 config=$folder/slurm.conf
-system_config=/etc/slurm/slurm.conf
+# Another place than Slurm's own is for tests of this script.
+system_config=${SYSTEM_CONFIG:-/etc/slurm/slurm.conf}
+# Three lines: where our link points, the process that it is for, when that process began.
+mark=$system_config.of-a-test
 host=$(hostname -s)
 gpus=4
 export SLURM_CONF=$config
@@ -31,8 +38,62 @@ unfit() {
 }
 
 running() { # NAME: true if the daemon of this folder is alive
-    local file=$folder/run/$1.pid
-    [ -s "$file" ] && kill -0 "$(<"$file")" 2>/dev/null
+    local file=$folder/run/$1.pid words
+    [ -s "$file" ] || return 1
+    # The number of a daemon that is long gone may be somebody else's by now.
+    words=$(tr '\0' ' ' 2>/dev/null <"/proc/$(<"$file")/cmdline") || return 1
+    [[ $words = *$1* ]]
+}
+
+began() { # PID: when a process began, in the system's own ticks; nothing if it is not alive
+    local stat
+    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+    # shellcheck disable=SC2086
+    set -- ${stat##*) } # its name may hold spaces and brackets
+    [ "$1" = Z ] || echo "${20}"
+}
+
+marked() { # NUMBER: a line of the mark
+    sed -n "$1p" "$mark" 2>/dev/null
+}
+
+link_is_ours() {
+    [ -L "$system_config" ] && [ -s "$mark" ] && [ "$(readlink "$system_config")" = "$(marked 1)" ]
+}
+
+clear_leftover() { # what a run that is no longer alive has left; any other link stays
+    link_is_ours || return 0
+    local old pid
+    old=$(dirname "$(marked 1)") pid=$(marked 2)
+    [ "$old" != "$folder" ] || return 0
+    if [ -n "$pid" ]; then
+        [ "$(began "$pid")" != "$(marked 3)" ] ||
+            unfit "the Slurm of another test run (process $pid) is alive on this machine"
+    elif (folder=$old && running slurmctld); then
+        unfit "a Slurm that was started by hand in $old is alive: $0 stop $old"
+    fi
+    "$0" stop "$old"
+}
+
+link() {
+    mkdir -p "$(dirname "$system_config")"
+    printf '%s\n' "$config" "$owner" "${owner:+$(began "$owner")}" >"$mark"
+    ln -sfn "$config" "$system_config"
+}
+
+unlink_ours() {
+    link_is_ours && [ "$(marked 1)" = "$config" ] || return 0
+    rm -f "$system_config" "$mark"
+}
+
+guard() { # wait for the end of the owner, then stop; nothing to do once the link is gone
+    while link_is_ours && [ "$(marked 1)" = "$config" ] && [ "$(marked 2)" = "$owner" ]; do
+        if [ "$(began "$owner")" != "$(marked 3)" ]; then
+            stop
+            return
+        fi
+        sleep 1
+    done
 }
 
 await() { # SECONDS COMMAND...: until it succeeds
@@ -48,10 +109,10 @@ install_packages() {
     type slurmctld slurmd munged >/dev/null 2>&1 && return
     command -v apt-get >/dev/null || unfit "Slurm is not installed and there is no apt-get"
     # A policy that refuses keeps the packages from starting daemons of their own.
-    local policy=/usr/sbin/policy-rc.d ours=
-    if [ ! -e $policy ]; then
+    local policy=/usr/sbin/policy-rc.d ours= sign="# for a test's packages"
+    if [ ! -e $policy ] || grep -qF "$sign" $policy; then # or what a killed start has left
         ours=1
-        printf '#!/bin/sh\nexit 101\n' >$policy
+        printf '#!/bin/sh\n%s\nexit 101\n' "$sign" >$policy
         chmod +x $policy
     fi
     local status=0
@@ -131,11 +192,14 @@ start() {
     mkdir -p "$folder"/{run,log,state,spool}
     chmod 755 "$folder" "$folder/run" "$folder/log"
     install_packages
-    if [ -e $system_config ] && [ "$(readlink $system_config)" != "$config" ]; then
+    clear_leftover
+    if { [ -e "$system_config" ] || [ -L "$system_config" ]; } && ! link_is_ours; then
         unfit "$system_config exists: this machine has a Slurm already"
     fi
-    # The link of a folder that is gone is replaced.
-    ln -sfn "$config" $system_config
+    link
+    if [ -n "$owner" ]; then
+        setsid "$0" guard "$folder" "$owner" </dev/null >/dev/null 2>&1 &
+    fi
     running slurmctld || write_config
     if ! running munged; then
         [ -s "$folder/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$folder/munge.key")
@@ -153,7 +217,7 @@ end() { # NAME: stop one daemon and wait for its end
     local pid
     pid=$(<"$folder/run/$1.pid")
     kill "$pid"
-    await 10 eval "! kill -0 $pid 2>/dev/null" || kill -9 "$pid"
+    await 10 eval "! running $1" || kill -9 "$pid"
 }
 
 # Jobs run under a slurmstepd that outlives slurmd; ours work in the folder of our logs.
@@ -187,7 +251,7 @@ stop() {
     end slurmd
     end slurmctld
     end munged
-    if [ "$(readlink $system_config)" = "$config" ]; then rm -f $system_config; fi
+    unlink_ours
 }
 
 node_up() {
@@ -198,6 +262,7 @@ node_up() {
 case $action in
     start) start ;;
     stop) stop ;;
+    guard) guard ;;
     node-down) node_down ;;
     node-up) node_up ;;
     *) fail "unknown action $action" ;;
