@@ -36,14 +36,24 @@ CHANGES = {
     "nothing, or touch every file": [],
     "a comment in a GPU script": [(SCORER, "from __future__", "# why\nfrom __future__")],
     "more prompts in a domain": [MORE_PROMPTS],
+    "fewer prompts in a domain": [(CONFIG, "prompts: 8", "prompts: 4")],
+    "a domain's `max_new_tokens`, the `seed`, the `batch_size`": [
+        (CONFIG, "max_new_tokens: 40", "max_new_tokens: 50")
+    ],
     "another pair in a new `draft_group`": [NEW_DRAFT],
     "a draft length": [NEW_LENGTH],
     "another mode": NEW_MODE,
     "a mode's temperature": [("tiny/modes.yaml", "temperature: 0.8", "temperature: 0.7")],
-    "the loop detector": [("scripts/draftscope/loops.py", "MIN_SPAN = ", "MIN_SPAN = 1 + ")],
+    "the loop detector or its settings": [
+        ("scripts/draftscope/loops.py", "MIN_SPAN = ", "MIN_SPAN = 1 + ")
+    ],
+    "the `tokens` settings": [
+        (CONFIG, "report:\n", "tokens:\n  further_triggers: [aber]\nreport:\n")
+    ],
     "the scorer's code": [(SCORER, "\nDECODING, ", "\nADDED = 1\nDECODING, ")],
     "`shard_size`": [OTHER_SHARDS],
     "the `statistics` settings": [(CONFIG, "resamples: 200", "resamples: 300")],
+    "a draft's cost ratio": [(CONFIG, "tiny-4bit: 0.5", "tiny-4bit: 0.4")],
     "the `scorecard` settings": [
         (CONFIG, "report:\n", "scorecard:\n  margins:\n    ratio: 0.03\nreport:\n")
     ],
@@ -51,7 +61,25 @@ CHANGES = {
         (CONFIG, "title: A tiny run", "title: Another"),
         (CONFIG, "viewer_trajectories: 1", "viewer_trajectories: 2"),
     ],
+    "`gpus`, `memory_mb`, `runtime_minutes`, for all jobs or for a model": [
+        (
+            CONFIG,
+            "generation:\n",
+            "generation:\n  gpus: 1\n  memory_mb: 9000\n  runtime_minutes: 500\n",
+        ),
+        (CONFIG, "report:\n", "scoring:\n  for_models: {tiny: {memory_mb: 9, gpus: 1}}\nreport:\n"),
+    ],
 }
+NEW_TEXT = "a domain's `max_new_tokens`, the `seed`, the `batch_size`"
+# Of rows that name several changes, the others.
+MORE = [
+    (NEW_TEXT, (CONFIG, "experiment: tiny\n", "experiment: tiny\nseed: 5\n")),
+    (NEW_TEXT, (CONFIG, "batch_size: 2", "batch_size: 1")),
+    (
+        "the loop detector or its settings",
+        (CONFIG, "report:\n", "loops:\n  min_repeats: 7\nreport:\n"),
+    ),
+]
 # Of these rules only some jobs run: what the first outputs of all of them have in common, and how
 # many they are.
 ONLY = {
@@ -100,9 +128,11 @@ def test_the_readme_lists_these_changes():
     assert ONLY.keys() <= CHANGES.keys()
 
 
-@pytest.mark.parametrize("row", CHANGES)
-def test_the_readme_says_what_runs_again(scratch, row):
-    with scratch.changed(*CHANGES[row]):
+@pytest.mark.parametrize(
+    ("row", "edits"), [*CHANGES.items(), *((row, [edit]) for row, edit in MORE)]
+)
+def test_the_readme_says_what_runs_again(scratch, row, edits):
+    with scratch.changed(*edits):
         jobs = scratch.planned()
     named = set(re.findall(r"`(\w+)`", table()[row])) - LEFT_OUT
     stands = "statistics" in table()[row]
