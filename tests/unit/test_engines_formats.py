@@ -195,6 +195,22 @@ def test_chunks_of_a_stream_are_passed_over_to_the_one_with_metrics(tmp_path):
     assert found.left_out == {"without metrics.speculative_decoding": 1}
 
 
+def test_chunks_of_a_stream_of_sglang_count_once_with_the_last(tmp_path):
+    chunks = []
+    for name, rounds in (("a", 2), ("b", 1)):
+        for known in range(1, rounds + 1):
+            chunk = logs.sglang(name, [(3, 1, 2), (3, 3, 4)][:known], 3, finish_reason=None)
+            chunks.append(chunk)
+    chunks.append(logs.sglang("a", [(3, 1, 2), (3, 3, 4)], 3))
+    text = "".join(f"data: {json.dumps(one)}\n\n" for one in chunks)
+    (tmp_path / "x.txt").write_text(f"{text}data: [DONE]\n")
+    found = import_requests("sglang", [tmp_path / "x.txt"], Options())
+    assert [(row["prompt_id"], row["rounds"], row["accepted_total"]) for row in found.rows] == [
+        ("a", 2, 4)
+    ]
+    assert found.left_out == {"without a finish reason: of a stream that was cut": 1}
+
+
 def test_aiperf_leaves_out_warmups_and_failures_and_takes_conversations_as_prompts(tmp_path):
     rounds = [(3, 1, 2), (3, 3, 4)]
     kept = [

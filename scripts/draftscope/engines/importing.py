@@ -20,7 +20,7 @@ from draftscope.inputs import regular
 log = logging.getLogger(__name__)
 
 BY_REQUEST = {"vllm": vllm, "sglang": sglang, "aiperf": aiperf, "jsonl": neutral}
-SKIPPED = {"vllm": vllm.skipped, "aiperf": aiperf.skipped}
+SKIPPED = {"vllm": vllm.skipped, "sglang": sglang.skipped, "aiperf": aiperf.skipped}
 COUNTERS = "vllm-counters"
 FORMATS = (*BY_REQUEST, COUNTERS)
 
@@ -102,7 +102,9 @@ def _requests(
             yield from found
             if format == "aiperf" and (engine := aiperf.engine(line)) is not None:
                 engines.setdefault(engine, line.where)
-            name = body_of(line).values.get("id")
+            body = body_of(line)
+            holder = body if body.has("id") else body.object("meta_info") or body
+            name = holder.values.get("id")
             if found:
                 told.add(name if isinstance(name, str) else "")
                 continue

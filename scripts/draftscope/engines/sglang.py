@@ -1,7 +1,8 @@
 """SGLang's acceptance histograms: `meta_info` of a native response, `sglext` of an OpenAI one.
 
-The histogram counts verify steps by accepted drafts; every decoding step is one. Offered drafts
-are a total that counts each step with the full number, for a token tree its nodes. Names changed
+The histogram counts verify steps by accepted drafts; every decoding step is one. Chunks of a stream
+repeat the counts so far; the last one, which has a finish reason, has those of the request. Offered
+drafts are a total that counts each step with the full number, for a token tree its nodes. Names changed
 with the versions; the newer ones come first.
 """
 
@@ -20,6 +21,7 @@ ENABLE = (
     "return_spec_tokens_details"
 )
 ENGINE = "sglang"
+UNFINISHED = "without a finish reason: of a stream that was cut"
 ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 OFFERED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
@@ -31,7 +33,9 @@ def recognizes(line: Object) -> bool:
 
 
 def requests(line: Object, options: Options) -> Iterator[Request]:
-    """The requests of one line: none where it carries no speculative counts."""
+    """The requests of one line: none where it carries no speculative counts, or not the last."""
+    if skipped(line):
+        return
     body = body_of(line)
     for place, (stats, tokens) in enumerate(_stats(body)):
         prompt_id, own = named(line, body, options)
@@ -61,6 +65,14 @@ def requests(line: Object, options: Options) -> Iterator[Request]:
         if not rounds.offered_total and rounds.accepted_total:
             rounds.offered_total = None
         yield rounds.request(prompt_id, None, own if own is None or not place else f"{own}#{place}")
+
+
+def skipped(line: Object) -> str | None:
+    """Why a line with counts is no request."""
+    body = body_of(line)
+    meta = body.object("meta_info")
+    unfinished = meta is not None and meta.values.get("finish_reason", "") is None
+    return UNFINISHED if unfinished and _stats(body) else None
 
 
 def _stats(body: Object) -> list[tuple[Object, int | None]]:
