@@ -19,6 +19,8 @@ def main() -> None:
     )
     parser.add_argument("--most", type=int, default=20, help="faults to print (default 20)")
     arguments = parser.parse_args()
+    if arguments.most < 0:
+        raise UserError(f"--most is {arguments.most}; it must be at least 0")
 
     from draftscope.engines.validating import validate
 

@@ -347,3 +347,8 @@ def test_a_wrong_format_on_the_command_line_is_one_line_and_exit_status_2(tmp_pa
     found = run("import_rounds.py", path, "--format", "vllm", "--output", tmp_path / "o.parquet")
     assert found.returncode == 2 and not (tmp_path / "o.parquet").exists()
     assert found.stderr == f"error: {path}:1 is not of format vllm; try --format sglang\n"
+
+
+def test_a_number_of_faults_below_zero_is_refused(call):
+    with pytest.raises(UserError, match="--most is -3; it must be at least 0"):
+        call("validate_rounds.py", ROOT / "config/rounds.example.jsonl", "--most", "-3")
