@@ -43,7 +43,7 @@ class Stage(Strict):
     gpus: Annotated[Integer, Field(ge=0)] = Field(description="GPUs that one job asks for")
     memory_mb: Positive = Field(description="memory that one job asks for, in MB")
     runtime_minutes: Positive = Field(
-        description="time that one job asks for, in minutes for each sample a prompt"
+        description="time that one job asks for, in minutes for each batch of prompts of its shard and each sample"
     )
     for_models: dict[Name, Request] = Field(
         default_factory=dict,

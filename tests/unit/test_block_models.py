@@ -209,7 +209,10 @@ def test_rows_are_filled_in():
         ({"d": DFLASH | {"feature_layers": [3, 2]}}, "do not ascend"),
         ({"d": DFLASH | {"context": "mine"}}, "context"),
         ({"d": DFLASH | {"context": "own", "init": "random"}}, "init: random copies none"),
-        ({"d": DFLASH | {"context": "own", "feature_layers": [0]}}, "leave it out with context: own"),
+        (
+            {"d": DFLASH | {"context": "own", "feature_layers": [0]}},
+            "leave it out with context: own",
+        ),
         ({"d": DFLASH | {"shifted": "mostly"}}, "shifted"),
         ({"d": DFLASH | {"loss": {"name": "dpca"}}}, "loss.name"),
         ({"d": DFLASH | {"target": "lookup"}, "target": "lookup"}, "cannot learn from 'lookup'"),

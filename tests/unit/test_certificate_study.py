@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from draftscope import certificates, records
-from draftscope.certificate_study import log as recorded
 from draftscope.certificate_study import draft_tables, lookup, measurements, recording, schemas
+from draftscope.certificate_study import log as recorded
 from draftscope.certificate_study.draft_side import certified
 from draftscope.certificate_study.resampling import Settings, quantiles
 from draftscope.certificate_study.target_side import run_lengths

@@ -151,6 +151,15 @@ def test_a_shard_that_was_not_full_is_made_again_with_its_new_prompts(scratch):
     assert {os.path.basename(path) for path in jobs["generate"]} == {"0001.parquet"}
 
 
+def test_the_time_that_a_job_asks_for_grows_with_its_shard(scratch):
+    for edits, minutes in (([], 120), ([OTHER_SHARDS], 240)):  # of batches of 2 prompts
+        with scratch.changed(*edits):
+            said = scratch.run("--dry-run", "--forcerun", "generate", "score")
+        jobs = re.findall(r"^rule (generate|score):(.*?)\n\n", said, re.DOTALL | re.MULTILINE)
+        assert {rule for rule, _ in jobs} == {"generate", "score"}
+        assert {int(re.search(r"runtime=(\d+)", job)[1]) for _, job in jobs} == {minutes}
+
+
 def test_case_62_touched_sources_rerun_nothing(scratch):
     for folder in ("scripts", "workflow", "config", "envs"):
         for path in (scratch.folder / folder).rglob("*"):

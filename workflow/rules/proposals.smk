@@ -25,7 +25,7 @@ rule propose:
         **requests(
             EXPERIMENT.settings.scoring,
             lambda wildcards: [wildcards.target, wildcards.draft],
-            samples_of_mode,
+            batches_of_mode,
         ),
     params:
         settings=as_json(**compute(EXPERIMENT.settings.scoring)),

@@ -28,7 +28,7 @@ rule score:
                 wildcards.target,
                 *EXPERIMENT.group(wildcards.target, wildcards.draft_group),
             ],
-            samples_of_mode,
+            batches_of_mode,
         ),
     params:
         settings=lambda wildcards: as_json(

@@ -42,7 +42,7 @@ rule score_temperatures:
         **requests(
             EXPERIMENT.settings.scoring,
             lambda wildcards: [SWEEP.target, SWEEP.draft],
-            samples_of_mode,
+            batches_of_mode,
         ),
     params:
         settings=lambda wildcards: as_json(

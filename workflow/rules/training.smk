@@ -61,7 +61,9 @@ rule training_texts:
         **requests(
             EXPERIMENT.settings.generation,
             lambda wildcards: [wildcards.teacher],
-            lambda wildcards: TRAINING_TEXTS[wildcards.texts]["samples"],
+            lambda wildcards: batches_of_shard(
+                TRAINING_TEXTS[wildcards.texts]["samples"]
+            ),
         ),
     params:
         settings=lambda wildcards: as_json(

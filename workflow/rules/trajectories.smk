@@ -29,7 +29,7 @@ rule generate:
         **requests(
             EXPERIMENT.settings.generation,
             lambda wildcards: [wildcards.target],
-            samples_of_mode,
+            batches_of_mode,
         ),
     params:
         settings=lambda wildcards: as_json(

@@ -99,7 +99,9 @@ class Dflash(Strict):
         if self.context == "fused":
             return self
         if self.init == "random":
-            raise ValueError("context: own is read as copied layers read it; init: random copies none")
+            raise ValueError(
+                "context: own is read as copied layers read it; init: random copies none"
+            )
         for name in ("feature_layers", "normalised_features"):
             if getattr(self, name):
                 raise ValueError(f"{name} is of a fused context; leave it out with context: own")
