@@ -16,7 +16,9 @@ from draftscope.errors import UserError
 
 CHECKERS = ("math", "reasoning_gym")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
-_NAMED = re.compile(r"\banswer(?:\s+is)?\s*:?\s*(\S.*)", re.IGNORECASE)
+# "answer is" or "answer:", with or without marks of bold type; "answers" and "answer to" name none.
+_NAMED = re.compile(r"\banswer[ \t*]*(?:is\b[ \t*]*:?|:)\s*(\S.*)", re.IGNORECASE)
+LONGEST = 1000  # characters of an answer; the time of scorers grows with its square
 
 
 @dataclass(frozen=True)
@@ -72,26 +74,41 @@ def _generated(row: Mapping[str, Any], text: str, options: Mapping[str, Any]) ->
         task, seed=where["seed"], size=1, **options.get(task, {})
     )
     entry = problem[0]
-    if str(entry["answer"]) != row["answer"]:
+    expected = entry["answer"]  # None where several answers are right, which only the scorer knows
+    same = (None if expected is None else str(expected)) == row["answer"]
+    if not same or entry["question"] not in row["text"]:
         raise UserError(
             f"prompt {row['prompt_id']} was made by reasoning-gym {where['reasoning_gym']}; version "
             f"{metadata.version('reasoning-gym')} makes another problem of it"
         )
     given = final_answer(text)
-    return Judgement(given is not None and problem.score_answer(given, entry) == 1.0, given)
+    return Judgement(given is not None and _full_marks(problem, entry, given), given)
+
+
+def _full_marks(problem: Any, entry: Mapping[str, Any], given: str) -> bool:
+    if len(given) > LONGEST:
+        return False
+    try:
+        return problem.score_answer(given, entry) == 1.0
+    except Exception:  # noqa: BLE001  (a scorer that stumbles over an answer cannot read it)
+        return False
 
 
 def final_answer(text: str) -> str | None:
     """What a text gives as its answer; None for a text without words.
 
-    The last <answer> element; else what follows the last "answer:" or "answer is" on its line;
-    else the last line that is not empty.
+    The last <answer> element; else what follows the last "answer:" or "answer is", up to the end of
+    the line; else the last line that is not empty. Marks of bold type around it are left out.
     """
     tagged = _TAGGED.findall(text)
     if tagged:
         return tagged[-1].strip() or None
     named = _NAMED.findall(text)
     if named:
-        return named[-1].strip(" \t*") or None  # without the marks of bold type
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else None
+        return _bare(named[-1]) or None
+    lines = [_bare(line) for line in text.splitlines()]
+    return next((line for line in reversed(lines) if line), None)
+
+
+def _bare(line: str) -> str:
+    return line.strip().strip("* \t")

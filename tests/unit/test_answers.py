@@ -59,6 +59,46 @@ def test_a_problem_that_is_generated_differently_now_is_not_judged(puzzle):
         judge(puzzle | {"answer": "something else"}, "text")
 
 
+OPTIONS = {"propositional_logic": {"min_vars": 3, "max_vars": 3}}
+
+
+@pytest.fixture(scope="module")
+def premises():
+    """A problem with several right answers, and so without a reference."""
+    settings = {"domain": "logic", "source": "reasoning_gym", "tasks": ["propositional_logic"],
+                "seed": 4, "options": OPTIONS, "evaluation": [0, 3],
+                "instruction": "Think.\n\n{problem}"}  # fmt: skip
+    return collecting.collect(settings, 0, 1)[0] | {"checker": "reasoning_gym"}
+
+
+def test_a_problem_without_a_reference_is_judged_by_its_scorer(premises):
+    assert premises["answer"] is None
+    assert "1. R\n.2. (P → P)\n.3. P" in premises["text"]
+    for right in ("(P ∧ R)", "R ∧ P"):
+        assert judge(premises, f"The answer is: {right}", OPTIONS).correct, right
+    for wrong in ("P ∧ Q", "Q"):
+        assert not judge(premises, f"The answer is: {wrong}", OPTIONS).correct, wrong
+    with pytest.raises(UserError, match="makes another problem"):
+        judge(premises | {"text": "another question"}, "R ∧ P", OPTIONS)
+
+
+@pytest.mark.parametrize("odd", ["(((", "∧", "P ∧", "nonsense", "(" * 900, "¬" * 20_000, "P\x00"])
+def test_an_answer_that_a_scorer_cannot_read_is_wrong(premises, odd):
+    assert not judge(premises, odd, OPTIONS).correct
+
+
+def test_a_scorer_that_stumbles_does_not_end_the_run(puzzle, monkeypatch):
+    import reasoning_gym
+
+    class Stumbling(list):
+        def score_answer(self, answer, entry):
+            raise RecursionError
+
+    right = reasoning_gym.create_dataset("knights_knaves", seed=5, size=1)[0]
+    monkeypatch.setattr(reasoning_gym, "create_dataset", lambda *_, **__: Stumbling([right]))
+    assert not judge(puzzle, puzzle["answer"]).correct
+
+
 def test_programs_are_not_run():
     with pytest.raises(UserError, match="checker 'human_eval' checks no answers"):
         judge(asked("x", "human_eval"), "text")
@@ -71,6 +111,10 @@ def test_programs_are_not_run():
         ("Thus the answer is: yes\n\n", "yes"),
         ("First line\n\n  last line \n", "last line"),
         ("**Answer:** **no**", "no"),
+        ("**Answer**: no", "no"),
+        ("The answer is:\n\n25\n\nI hope this answers your question!", "25"),
+        ("Answer: yes\nThat is the answer to the riddle.", "yes"),
+        ("I answered this.\nThe answer lies elsewhere.\n**Ada is a knight.**", "Ada is a knight."),
         (" \n", None),
     ],
 )
