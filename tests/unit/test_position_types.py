@@ -106,7 +106,7 @@ def test_published_triggers_are_counted_together_and_one_by_one(model, measured)
         measured["types"], subset="loops_removed", kind="trigger", name="hold on",
         metric="alpha", place="first",
     )  # fmt: skip
-    number = LISTS.number_of["hold on"]
+    number = LISTS.triggers.index("hold on")
     assert hold["positions"] == sum(row["trigger"] == number and row["first"] for row in rows)
     assert hold["positions"] >= 1
 

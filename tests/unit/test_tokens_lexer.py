@@ -152,6 +152,22 @@ def test_a_trigger_has_its_number_and_is_one_segment():
     assert set(lexed.end[place : place + 7]) == {place + 7}
 
 
+@pytest.mark.parametrize(
+    ("trigger", "text", "found"),
+    [
+        ("wait", "wa\u0131t WA\u0130T", ["wa\u0131t", "WA\u0130T"]),  # i and I of Turkish
+        ("schließlich", "Schließlich SCHLIE\u1e9eLICH", ["Schließlich", "SCHLIE\u1e9eLICH"]),
+        ("άρα σας", "Άρα σας ΆΡΑ ΣΑΣ", ["Άρα σας", "ΆΡΑ ΣΑΣ"]),
+        ("रुक", "रुक रुको", ["रुक"]),  # the second word goes on with a sign that is no letter
+        ("check", "check check\u0301 \u0915\u0940check", ["check"]),
+    ],
+)
+def test_triggers_are_whole_words_of_any_case_in_any_script(trigger, text, found):
+    lists = Lists((trigger,), ())
+    assert [text[first:last] for first, last, _ in lists.find(text)] == found
+    assert (lex(text, lists).trigger == 0).sum() == sum(map(len, found))
+
+
 def test_published_triggers_stand_first():
     assert LISTS.triggers[:3] == ("wait", "however", "check")
 

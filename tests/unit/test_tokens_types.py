@@ -118,7 +118,7 @@ def test_a_trigger_of_several_tokens_counts_once(kind, tokenizers):
     typist = Typist(tokenizers[kind], LISTS)
     tokens = split(typist, "So actually, on the other hand it is 3.")
     for trigger in ("actually", "on the other hand"):
-        number = LISTS.number_of[trigger]
+        number = LISTS.triggers.index(trigger)
         held = [each for each in tokens if each[3] == number]
         assert "".join(each[0] for each in held).strip() == trigger
         assert len(held) > 1 and {each[1] for each in held} == {"reflection"}
@@ -131,7 +131,7 @@ def test_a_trigger_whose_characters_are_split_counts_at_its_first_byte(typists):
     ids = [by_piece[bytes([byte])] for byte in "一等等。".encode()]
     typed = typist.sequence(ids)
     assert {NAMES[kind] for kind in typed.type} == {"partial_utf8"}
-    number = LISTS.number_of["等等"]
+    number = LISTS.triggers.index("等等")
     assert typed.trigger.tolist() == [NO_TRIGGER] * 3 + [number] * 6 + [NO_TRIGGER] * 3
     assert typed.initial.tolist() == [True, False, False] + [True] + [False] * 5 + [
         True,

@@ -8,36 +8,20 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from draftscope.tokens import regions
-from draftscope.tokens.lists import IDEOGRAPHS, Lists, normalized
+from draftscope.tokens.characters import IDEOGRAPHS, MARKS
+from draftscope.tokens.lists import Lists
 from draftscope.tokens.names import CODE, NO_TRIGGER
 from draftscope.tokens.regions import FORMULA, PROGRAM, PROSE
 
-
-def _ranges(codes: Iterable[int]) -> str:
-    """Rising code points as the inside of a character class."""
-    codes = list(codes)
-    edges = [n for n, code in enumerate(codes) if n == 0 or code != codes[n - 1] + 1]
-    spans = zip(edges, [*edges[1:], len(codes)], strict=True)
-    return "".join(f"\\U{codes[a]:08x}-\\U{codes[b - 1]:08x}" for a, b in spans)
-
-
-# Combining signs, without which words of many scripts would fall apart (re counts them as none).
-_MARKS = _ranges(
-    code
-    for code in (*range(0x20000), *range(0xE0100, 0xE01F0))
-    if unicodedata.category(chr(code))[0] == "M"
-)
 # Superscripts, fractions and circled numbers are no digits to re, but no letters either.
 _NUMERALS = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u218b\u2460-\u249b"
 _LETTER = f"(?:[^\\W\\d_{IDEOGRAPHS}{_NUMERALS}])"
-_IN_WORD = f"(?:[^\\W_{IDEOGRAPHS}{_NUMERALS}]|[{_MARKS}])"
+_IN_WORD = f"(?:[^\\W_{IDEOGRAPHS}{_NUMERALS}]|[{MARKS}])"
 _NUMBER = r"(?P<number>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|" f"[{_NUMERALS}]+)"
 _SPACE = r"(?P<whitespace>\s+)"
 _BROKEN = "(?P<partial_utf8>\ufffd+)"
@@ -63,7 +47,7 @@ _PATTERNS = {
         r"(?P<quoted>\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)"
         r"|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'|\#[^\n]*)",
         r"(?P<number>0[xXbBoO][\dA-Fa-f_]+|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)",
-        f"(?P<code>(?:[^\\W\\d]|[{_MARKS}])(?:\\w|[{_MARKS}])*)", _SPACE,
+        f"(?P<code>(?:[^\\W\\d]|[{MARKS}])(?:\\w|[{MARKS}])*)", _SPACE,
         r"(?P<operator>[-+*/%=<>!&|^~@]+)", _BROKEN, _ANY,
     ),
 }  # fmt: skip
@@ -107,13 +91,12 @@ def lex(text: str, lists: Lists, within: int | None = None) -> Lexed:
     kind = np.repeat(np.array(types, dtype=np.int8), lengths)
     segment, end = np.repeat(edges[:-1], lengths), np.repeat(edges[1:], lengths)
     trigger = np.full(len(text), NO_TRIGGER, dtype=np.int16)
-    for match in lists.pattern.finditer(text) if lists.pattern else ():
-        first, last = match.span()
+    for first, last, number in lists.find(text):
         if (found.kind[first:last] != PROSE).any():
             continue  # a name in code or a formula reflects nothing
         kind[first:last] = CODE["reflection"]
         segment[first:last], end[first:last] = first, last
-        trigger[first:last] = lists.number_of[normalized(match[0])]
+        trigger[first:last] = number
     return Lexed(kind, segment, end, trigger, found.kind)
 
 

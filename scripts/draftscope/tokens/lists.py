@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from draftscope.errors import UserError
+from draftscope.tokens.characters import IDEOGRAPHS, MARKS
 
-# Scripts that are written without spaces, of which every sign may begin a word.
-IDEOGRAPHS = (
-    "\u3005-\u3007\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
 # Mathematical to Unicode, but in texts the lines of a table, or "about".
 _NO_OPERATORS = "|~"
 _IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
@@ -72,16 +69,21 @@ class Lists:
         return self.published_triggers + self.further_triggers
 
     @cached_property
-    def number_of(self) -> dict[str, int]:
-        return {normalized(trigger): n for n, trigger in enumerate(self.triggers)}
+    def _longest_first(self) -> list[int]:
+        return sorted(range(len(self.triggers)), key=lambda n: len(self.triggers[n]), reverse=True)
 
     @cached_property
-    def pattern(self) -> re.Pattern[str] | None:
-        """Finds triggers as whole words of any case; None without triggers."""
-        if not self.triggers:
-            return None
-        longest_first = sorted(self.triggers, key=len, reverse=True)
-        return re.compile("|".join(map(_as_pattern, longest_first)), re.IGNORECASE)
+    def _pattern(self) -> re.Pattern[str]:
+        # A group each, since what is found need not be spelt as its trigger is: to re the dotless
+        # i of Turkish is an i, and no way of comparing strings says so.
+        groups = (f"({_as_pattern(self.triggers[n])})" for n in self._longest_first)
+        return re.compile("|".join(groups), re.IGNORECASE)
+
+    def find(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Triggers as whole words of any case: where each begins, one past its end, its number."""
+        if self.triggers:
+            for match in self._pattern.finditer(text):
+                yield *match.span(), self._longest_first[match.lastindex - 1]
 
     def is_operator(self, sign: str) -> bool:
         """Whether a sign is an operator wherever it stands."""
@@ -97,9 +99,9 @@ def normalized(trigger: str) -> str:
 
 
 def _as_pattern(trigger: str) -> str:
-    words = [re.escape(word).replace("'", "['\u2019]") for word in normalized(trigger).split()]
-    body = r"\s+".join(words)
+    plain = trigger.replace("\u2019", "'").split()
+    body = r"\s+".join(re.escape(word).replace("'", "['\u2019]") for word in plain)
     # Where words have no spaces around them, a trigger may stand between any two signs.
-    before = "" if _IDEOGRAPH.match(trigger[0]) else r"(?<![\w'\u2019])"
-    after = "" if _IDEOGRAPH.match(trigger[-1]) else r"(?!\w|['\u2019]\w)"
+    before = "" if _IDEOGRAPH.match(trigger[0]) else rf"(?<![\w{MARKS}'\u2019])"
+    after = "" if _IDEOGRAPH.match(trigger[-1]) else rf"(?![\w{MARKS}]|['\u2019]\w)"
     return f"{before}{body}{after}"
