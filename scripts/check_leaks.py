@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from draftscope.errors import command
+from draftscope.errors import command, json_argument
 
 
 def main() -> None:
@@ -16,6 +16,11 @@ def main() -> None:
     parser.add_argument(
         "--measured", required=True, nargs="+", help="prompts that are measured, schema prompts"
     )
+    parser.add_argument(
+        "--instructions",
+        default="{}",
+        help="JSON or a JSON file: domain -> the instruction that its prompts have around an item",
+    )
     parser.add_argument("--output", required=True, help="JSON: what was compared")
     arguments = parser.parse_args()
 
@@ -26,7 +31,8 @@ def main() -> None:
         [row for path in paths for row in records.read(path, "prompts").to_pylist()]
         for paths in (arguments.training, arguments.measured)
     )
-    records.write_json(arguments.output, refuse_leaks(arguments.model, training, measured))
+    done = refuse_leaks(arguments.model, training, measured, json_argument(arguments.instructions))
+    records.write_json(arguments.output, done)
 
 
 if __name__ == "__main__":

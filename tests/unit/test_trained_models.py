@@ -232,6 +232,23 @@ def test_a_measured_prompt_is_found_among_training_prompts_under_any_name(measur
         assert done == {"model": "d", "training_prompts": 2, "measured_prompts": 1, "shared": 0}
 
 
+@pytest.mark.parametrize(
+    ("text", "leaks"),
+    [
+        (f"Q: {ITEM}\nA:", True),
+        (f"Q: {ITEM.replace('nine', 'two')}\nA:", False),
+        ("Q: Ada?\nA:", False),
+    ],
+)
+def test_an_item_is_found_whatever_instruction_each_domain_has_around_it(text, leaks):
+    instructions = {"taught": "Solve {this}.\n\n{problem}\n\nAnswer:", "asked": "Q: {problem}\nA:"}
+    training = [prompt("t0", "Solve {this}.\n\nAda?\n\nAnswer:") | {"domain": "taught"}]
+    training += [prompt("t1", f"Solve {{this}}.\n\n{ITEM}\n\nAnswer:") | {"domain": "taught"}]
+    measured = [prompt("m1", text) | {"domain": "asked"}]
+    assert shared_prompts(training, measured, instructions) == ([("t1", "m1")] if leaks else [])
+    assert shared_prompts(training, measured) == []  # nobody said what is instruction
+
+
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("math", "logic")]
 
 

@@ -141,6 +141,37 @@ def test_a_prompt_that_leaks_under_another_name_stops_the_run(project):
     assert "was trained on prompt p9, which is measured as prompt p9" in printed
 
 
+def test_every_study_of_a_trained_draft_asks_for_leaks(tmp_path):
+    project = training_project(tmp_path / "a project")
+    content = yaml.safe_load((project.folder / "tiny/config.yaml").read_text())
+    content["pairs"] = ["distilled", "lookup"]
+    content["position"]["configurations"] = [{"pair": "distilled", "label": "same"}]
+    content["certificates"] |= {"pairs": ["entropy"]}
+    content["certificates"]["relaxed"]["pair"] = "entropy"
+    content["choice"]["cost_ratios"]["tiny-distilled"] = 0.5
+    project.configure("config.yaml", content)
+    models = f"{RESULTS}/models/tiny-distilled/leaks/small.json"
+    types = f"{RESULTS}/exhibits/position/table_types.csv"
+    for target in ("rounds", types, "temperatures", "interventions", "distillation"):
+        assert models in project.planned("--", target)["check_leaks"], target
+    folder = f"{RESULTS}/certificates/leaks"
+    # An adapter also knows what the draft that it is added to was trained on.
+    assert set(project.planned("--", "certificates")["certificate_leaks"]) == {
+        f"{folder}/tiny-{model}/tiny/{domain}.json"
+        for model in ("distilled", "entropy")
+        for domain in ("small", "raw")
+    }
+    # A prompt that is measured under another name, with another instruction around it.
+    lines = (project.folder / "tiny/prompts.jsonl").read_text().splitlines()
+    (project.folder / "tiny/other.jsonl").write_text("\n".join([*lines[:4], lines[9]]) + "\n")
+    rows = yaml.safe_load((project.folder / "tiny/domains.yaml").read_text())
+    rows["small"]["instruction"] = "Be short.\n\n{problem}"
+    rows["raw"] |= {"file": "tiny/other.jsonl", "evaluation": [0, 5], "training": [5, 6]}
+    project.configure("domains.yaml", rows)
+    printed = project.run("--cores", "1", "--", f"{folder}/tiny-entropy/tiny/raw.json", status=1)
+    assert "tiny-entropy was trained on prompt p9, which is measured as prompt p9" in printed
+
+
 def test_a_killed_training_goes_on_to_the_same_weights(finished, tmp_path):
     """SIGKILL in the middle, then once more: bit for bit the weights of a run without it."""
     folder = finished.folder / RESULTS

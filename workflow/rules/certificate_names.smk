@@ -93,6 +93,18 @@ def certificate_live(name):
     return [folder / use.name / f"{name}.parquet" for use in CERTIFICATES.domains]
 
 
+def certificate_leaks():
+    """Proofs that no draft was trained on a prompt that it is certified on."""
+    return list(
+        dict.fromkeys(
+            RESULTS / "certificates/leaks" / model / pair["target"] / f"{use.name}.json"
+            for pair in CERTIFIED.pairs.values()
+            for use in CERTIFICATES.domains
+            for model in trained_ancestors(pair["draft"])
+        )
+    )
+
+
 def certificate_live_prompts(target, domain):
     """The prompts that they continue."""
     return [

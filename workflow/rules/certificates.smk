@@ -208,6 +208,7 @@ rule certificate_statistics:
         drafts=certificate_recordings("drafts"),
         texts=certificate_live("texts"),
         rounds=certificate_live("rounds"),
+        leaks=certificate_leaks(),
         prompts=[
             path
             for use in CERTIFICATES.domains

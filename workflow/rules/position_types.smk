@@ -31,6 +31,11 @@ rule position_tokens:
             for row in CONFIGURATIONS
             for path in proposal_shards(row["pair"], row["domain"], row["mode"])
         ],
+        leaks=[
+            path
+            for row in CONFIGURATIONS
+            for path in leak_checks(row["draft"], row["domain"])
+        ],
     output:
         **TYPE_STATISTICS,
     log:

@@ -84,6 +84,7 @@ rule position_temperatures:
             for mode, shard in SWEEP_FILES
         ],
         model=model_file(SWEEP.target),
+        leaks=leak_checks(SWEEP.draft, SWEEP.use.name),
     output:
         **TEMPERATURE_STATISTICS,
     log:

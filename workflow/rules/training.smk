@@ -225,6 +225,11 @@ rule check_leaks:
         model=alternatives(TRAINED),
     conda:
         "../../envs/analysis.yaml"
+    params:
+        instructions=lambda wildcards: instructions_of(
+            wildcards.model, wildcards.domain
+        ),
     shell:
         "python scripts/check_leaks.py --model {wildcards.model:q} --training {input.training:q}"
-        " --measured {input.measured:q} --output {output:q} 2> {log:q}"
+        " --measured {input.measured:q} --instructions {params.instructions:q}"
+        " --output {output:q} 2> {log:q}"

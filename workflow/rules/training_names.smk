@@ -96,6 +96,17 @@ def trained_ancestors(model):
     return [name for name in line if "train" in EXPERIMENT.models[name]]
 
 
+def instructions_of(model, domain):
+    """What stands around the items of a domain, and of those that a model is trained on, as JSON."""
+    names = {
+        domain,
+        *(use["name"] for use in EXPERIMENT.models[model]["train"]["domains"]),
+    }
+    return as_json(
+        **{name: domain_row(name).get("instruction") for name in sorted(names)}
+    )
+
+
 def leak_checks(model, domain):
     """Proofs that a draft was trained on no prompt that it is measured on in a domain."""
     return [
