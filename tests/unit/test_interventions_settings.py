@@ -28,6 +28,11 @@ def test_the_shipped_experiments_have_the_study():
         ({"draft_length": 4}, "draft_length 4 is not among draft_lengths"),
         ({"domain": "maths"}, "domain 'maths' is not among .*did you mean 'math'"),
         ({"accuracy": {"domains": ["code"]}}, "'code' has checker 'human_eval'"),
+        ({"accuracy": {"checkers": {"mth": "math"}}}, "names 'mth', which is no domain.*'math'"),
+        (
+            {"accuracy": {"domains": ["chat"], "checkers": {"chat": "reasoning_gym"}}},
+            "those of domain 'chat' are of source 'jsonl'",
+        ),
         ({"accuracy": {"prompts": 17}}, "wants 17 prompts of domain 'logic', which has 16"),
         ({"base": "smollm2-3bit"}, "is no adapter .*of 'smollm2-135m-3bit'"),
         ({"base": "smollm2-gptq-3bit"}, "has target 'smollm2-135m"),
@@ -37,6 +42,12 @@ def test_the_shipped_experiments_have_the_study():
 def test_a_study_that_cannot_be_is_refused_in_one_line(laptop, changed, message):
     with pytest.raises(UserError, match=message):
         load(merged(laptop, {"interventions": changed}), ROOT)
+
+
+def test_a_checker_of_the_experiment_below_may_stay(laptop):
+    laptop["interventions"]["accuracy"]["checkers"] = {"of-another-registry": "math"}
+    laptop["interventions"]["accuracy"]["domains"] = ["logic"]
+    assert load(laptop, ROOT).interventions.problem is None
 
 
 def test_an_experiment_without_the_study_need_not_fit_it(laptop):

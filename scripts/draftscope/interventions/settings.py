@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -193,12 +194,26 @@ def _check_domains(
                 f"{nearest(name, list(own))}"
             )
     found = registry.select(rows["domains"], block.accuracy.domains, "domains", "domain")
+    # Where mappings are merged a domain of the experiment below stays, so that a foreign name is no
+    # mistake by itself; one that is almost a domain of these is.
+    for name in block.accuracy.checkers:
+        close = difflib.get_close_matches(name, block.accuracy.domains, 1, cutoff=0.8)
+        if name not in rows["domains"] and close:
+            raise UserError(
+                f"interventions.accuracy.checkers names {name!r}, which is no domain; did you mean "
+                f"{close[0]!r}?"
+            )
     for name, row in found.items():
         checker = block.accuracy.checkers.get(name, row.get("checker"))
         if checker not in ("reasoning_gym", "math"):
             raise UserError(
                 f"interventions.accuracy: domain {name!r} has checker {checker!r}; answers are "
                 "checked by math or reasoning_gym"
+            )
+        if checker == "reasoning_gym" and row["source"] != "reasoning_gym":
+            raise UserError(
+                f"interventions.accuracy: checker reasoning_gym knows its own problems alone, and "
+                f"those of domain {name!r} are of source {row['source']!r}; let math check them"
             )
         if block.accuracy.prompts > own[name].prompts:
             raise UserError(
