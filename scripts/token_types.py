@@ -44,12 +44,13 @@ def main() -> None:
     if arguments.prompts:
         require_complete(arguments.trajectories, arguments.prompts)
     table = records.read_many(arguments.trajectories, "trajectories")
-    texts = table.select(["prompt_id", "sample", "status", "token_ids"]).to_pylist()
+    names = ["prompt_id", "sample", "status", "prompt_token_ids", "token_ids"]
+    texts = table.select(names).to_pylist()
     texts = [row for row in texts if row["status"] == "ok" and row["token_ids"]]
     rows, seen = [], np.zeros(len(NAMES), dtype=np.int64)
     with progress(len(texts), "type tokens", "text") as bar:
         for row in texts:
-            typed = typist.sequence(row["token_ids"])
+            typed = typist.sequence(row["token_ids"], row["prompt_token_ids"])
             seen += np.bincount(typed.type, minlength=len(NAMES))
             rows.append(
                 {

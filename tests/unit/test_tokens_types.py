@@ -162,6 +162,39 @@ def test_special_tokens_and_tags_part_the_text(typists):
     assert set(names[2 + len(wait) :]) == {"word"}
 
 
+FUNCTION = 'def count(numbers):\n    """How many there are."""\n'
+GOES_ON = [
+    # prompt, text, part, its type, and that without the prompt
+    (FUNCTION, "    check = 0\n    return check\n\nWait, it does.", "check", "code", "reflection"),
+    (
+        FUNCTION,
+        "    check = 0\n    return check\n\nWait, it does.",
+        "Wait",
+        "reflection",
+        "reflection",
+    ),
+    ("The value of $x", " + y$ is", "y", "latex", "word"),
+    ("no check", "mate here", "mate", "word", "word"),
+    ("let", " me see", "me", "reflection", "word"),
+    (FUNCTION + "</s>", "    check = 0", "check", "reflection", "reflection"),
+    ("", "wait", "wait", "reflection", "reflection"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "text", "part", "kind", "alone"), GOES_ON)
+@pytest.mark.parametrize("tokenizer", ["byte_level", "sentencepiece"])
+def test_a_text_goes_on_from_its_prompt(typists, tokenizer, prompt, text, part, kind, alone):
+    typist = typists[tokenizer]
+    encoded = [typist.pieces.tokenizer.encode(each, add_special_tokens=False) for each in (prompt, text)]  # fmt: skip
+    for before, expected in ((encoded[0], kind), ([], alone)):
+        typed = typist.sequence(encoded[1], before)
+        spans = typed.spans
+        assert len(typed.type) == len(spans.start) == len(spans.offset) - 1 == len(encoded[1])
+        place = spans.text.rindex(part)
+        held = (spans.start < place + len(part)) & (spans.stop > place)
+        assert held.any() and {NAMES[each] for each in typed.type[held]} == {expected}
+
+
 def test_an_empty_text_and_ids_without_text(typists):
     for typist in typists.values():
         assert len(typist.sequence([]).type) == 0

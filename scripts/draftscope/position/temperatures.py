@@ -94,7 +94,7 @@ class Sums:
             )
         problem = loop_row(trajectory, None, **self.settings.loops)["loop_problem"]
         subsets = (0,) if problem else (0, 1)
-        typed = self.typist.sequence(list(trajectory["token_ids"]))
+        typed = self.typist.sequence(trajectory["token_ids"], trajectory["prompt_token_ids"])
         turning = typed.trigger != NO_TRIGGER
         groups = np.stack(
             [np.ones(len(turning)), turning, turning & (typed.trigger < self._published)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,13 @@ class Spans:
     special: np.ndarray
     line: bytes | None = None
     offset: np.ndarray | None = None
+
+    def after(self, tokens: int) -> Spans:
+        """Without the first tokens, in the same text."""
+        own = {
+            name: getattr(self, name)[tokens:] for name in ("start", "stop", "partial", "special")
+        }
+        return replace(self, **own, offset=None if self.offset is None else self.offset[tokens:])
 
 
 class Pieces:

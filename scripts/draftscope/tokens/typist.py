@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,14 @@ class Typed:
     spans: Spans
     lexed: Lexed
 
+    def after(self, tokens: int) -> Typed:
+        """Without the first tokens; characters are counted from the beginning all the same."""
+        own = {name: getattr(self, name)[tokens:] for name in _OF_TOKENS}
+        return replace(self, **own, spans=self.spans.after(tokens))
+
+
+_OF_TOKENS = ("type", "initial", "whole", "trigger", "region")
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -55,15 +63,24 @@ class Typist:
     def __init__(self, tokenizer: Any, lists: Lists) -> None:
         self.pieces, self.lists = Pieces(tokenizer), lists
 
-    def sequence(self, ids: Sequence[int]) -> Typed:
+    def sequence(self, ids: Sequence[int], prompt: Sequence[int] = ()) -> Typed:
         """The types of all tokens of a text.
 
         A token has the type of its first character that is no white space, except that one which
         holds part of a trigger is a reflection; what is no whole character comes before all.
+
+        Args:
+            prompt: what the text goes on from. It is read with it from its last special token on:
+                all of a raw prompt, which may have opened a function, and nothing but a line break
+                of most chat templates.
         """
-        spans = self.pieces.spans(ids)
+        begins = len(prompt)
+        while begins and not self.pieces.is_special(int(prompt[begins - 1])):
+            begins -= 1
+        opened = list(prompt[begins:])
+        spans = self.pieces.spans([*opened, *ids])
         # A special token parts the text: what stands on its two sides is no word together.
-        return _typed(spans, lex(_parted(spans), self.lists))
+        return _typed(spans, lex(_parted(spans), self.lists)).after(len(opened))
 
     def alternative(self, ids: Sequence[int], place: int, id_: int, region: int) -> Alternative:
         """The token `id_` in place of the one at position `place` of a text.
