@@ -247,6 +247,15 @@ def test_case_33_a_loss_that_is_no_number_stops_the_training(base, target):
         training._step()
 
 
+def test_case_33_a_draft_that_gives_no_number_from_the_start_is_told(base, target, tmp_path):
+    training = trainer(base, target)
+    with torch.no_grad():
+        next(iter(training.parameters.values()))[0, 0] = torch.nan
+    with pytest.raises(UserError, match="before the first step the held-out texts say .* nan nats"):
+        training.run(tmp_path / checkpoint.NAME, "f")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_narrow_type_trains_wide_weights(base, target):
     plan = Plan(**(vars(PLAN) | {"steps": 4}))
     training = trainer(base, target, plan, narrow=torch.bfloat16)

@@ -97,7 +97,8 @@ class Run(ABC):
             Rows of the history, one a look.
 
         Raises:
-            UserError: the loss is not a number: the learning rate is too high.
+            UserError: the loss is not a number: the learning rate is too high, or the model that
+                training starts from gives none.
         """
         plan = self.plan
         found = path and checkpoint.load(
@@ -160,6 +161,11 @@ class Run(ABC):
         """Measure the held-out texts and keep the weights if they are the best so far."""
         columns, score, words = self.look()
         step = self.state["step"]
+        if not self.state["history"] and not math.isfinite(score):
+            raise UserError(
+                f"training {self.name}: before the first step the held-out texts say {words}; the model "
+                "that it starts from has weights that are no numbers, or is too wide for the dtype"
+            )
         better = score < self.state.get("lowest", math.inf)
         if better:
             self.best = {n: p.detach().clone() for n, p in self.parameters.items()}
