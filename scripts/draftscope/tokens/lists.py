@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -69,21 +70,28 @@ class Lists:
         return self.published_triggers + self.further_triggers
 
     @cached_property
-    def _longest_first(self) -> list[int]:
-        return sorted(range(len(self.triggers)), key=lambda n: len(self.triggers[n]), reverse=True)
+    def _order(self) -> list[int]:
+        """Numbers of the triggers as the pattern tries them: of one border together, long ones first."""
+        return sorted(
+            range(len(self.triggers)),
+            key=lambda n: (_borders(self.triggers[n]), -len(self.triggers[n])),
+        )
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         # A group each, since what is found need not be spelt as its trigger is: to re the dotless
         # i of Turkish is an i, and no way of comparing strings says so.
-        groups = (f"({_as_pattern(self.triggers[n])})" for n in self._longest_first)
-        return re.compile("|".join(groups), re.IGNORECASE)
+        parts = []
+        ordered = (self.triggers[n] for n in self._order)
+        for (before, after), alike in itertools.groupby(ordered, _borders):
+            parts.append(f"{before}(?:{'|'.join(f'({_body(each)})' for each in alike)}){after}")
+        return re.compile("|".join(parts), re.IGNORECASE)
 
     def find(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Triggers as whole words of any case: where each begins, one past its end, its number."""
         if self.triggers:
             for match in self._pattern.finditer(text):
-                yield *match.span(), self._longest_first[match.lastindex - 1]
+                yield *match.span(), self._order[match.lastindex - 1]
 
     def is_operator(self, sign: str) -> bool:
         """Whether a sign is an operator wherever it stands."""
@@ -98,10 +106,14 @@ def normalized(trigger: str) -> str:
     return " ".join(trigger.casefold().replace("\u2019", "'").split())
 
 
-def _as_pattern(trigger: str) -> str:
+def _body(trigger: str) -> str:
     plain = trigger.replace("\u2019", "'").split()
-    body = r"\s+".join(re.escape(word).replace("'", "['\u2019]") for word in plain)
+    return r"\s+".join(re.escape(word).replace("'", "['\u2019]") for word in plain)
+
+
+def _borders(trigger: str) -> tuple[str, str]:
+    """What must not stand before a trigger, and after it: where the word would go on."""
     # Where words have no spaces around them, a trigger may stand between any two signs.
     before = "" if _IDEOGRAPH.match(trigger[0]) else rf"(?<![\w{MARKS}'\u2019])"
     after = "" if _IDEOGRAPH.match(trigger[-1]) else rf"(?![\w{MARKS}]|['\u2019]\w)"
-    return f"{before}{body}{after}"
+    return before, after
