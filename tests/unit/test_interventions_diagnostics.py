@@ -8,6 +8,7 @@ from draftscope import records
 from draftscope.errors import UserError
 from draftscope.interventions import diagnostics, match
 from draftscope.interventions.diagnostics import Texts
+from draftscope.training.inputs import read_marks
 from intervention_arms import ARMS, KEY, PROTOCOL, chosen, matches, planted, score_rows
 
 
@@ -39,9 +40,12 @@ def test_texts_without_a_trigger_or_with_one_entropy_have_a_stated_answer():
 def test_diagnostics_read_scores_and_types_position_by_position(tmp_path):
     rows = score_rows({"b": [5, 6, 8], "e": [5, 6, 7]}, [5, 6, 7])
     records.write(tmp_path / "s.parquet", rows, "scores", {})
-    types = {"prompt_id": "a", "sample": 0, "type": [0, 1, 0], "initial": [True] * 3}
+    # A part of a character that a trigger holds is of a type of its own, and in a trigger.
+    types = {"prompt_id": "a", "sample": 0, "type": [0, 8, 0], "initial": [True] * 3}
     types |= {"whole": [True] * 3, "region": [0] * 3, "trigger": [-1, 0, -1]}
-    records.write(tmp_path / "t.parquet", [types], "token_types", {})
+    records.write(tmp_path / "t.parquet", [types], "token_types", {"domain": "math"})
+    (marked,) = read_marks([tmp_path / "t.parquet"]).values()
+    assert marked.tolist() == [False, True, False]
     texts = diagnostics.read([tmp_path / "s.parquet"], tmp_path / "t.parquet", ["b", "e"], ["a"])
     assert texts.prompts == ["a"] and texts.reflection.tolist() == [False, True]
     assert np.allclose(texts.accept["b"], np.exp(-1)) and np.allclose(texts.entropy, 2)

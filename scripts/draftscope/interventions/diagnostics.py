@@ -19,10 +19,10 @@ from draftscope import records
 from draftscope.errors import UserError
 from draftscope.interventions.lengths import Protocol
 from draftscope.statistics.intervals import Interval, bootstrap_columns
-from draftscope.tokens.names import CODE
+from draftscope.tokens.names import NO_TRIGGER
 
 REFLECTION, OTHER = "reflection", "other tokens"
-NO_TRIGGER = "no trigger in these texts"
+NO_TRIGGERS = "no trigger in these texts"
 Key = tuple[str, int]
 
 
@@ -71,9 +71,9 @@ def read(scores: Sequence[str], types: str, drafts: Sequence[str], prompts: Sequ
                     ratio = np.where(kept[key], log_q - log_p, 0.0)
                 accept[row["draft"]][key] = np.exp(np.minimum(ratio, 0.0))
     marked = {
-        (row["prompt_id"], row["sample"]): np.asarray(row["type"]) == CODE["reflection"]
+        (row["prompt_id"], row["sample"]): np.asarray(row["trigger"]) != NO_TRIGGER
         for row in records.read(types, "token_types")
-        .select(["prompt_id", "sample", "type"])
+        .select(["prompt_id", "sample", "trigger"])
         .to_pylist()
     }
     keys = sorted(kept)
@@ -143,7 +143,7 @@ def study(
                 | _named("difference", difference)
                 | {
                     "method": mean.method,
-                    "reason": NO_TRIGGER if name == REFLECTION and not held.any() else mean.reason,
+                    "reason": NO_TRIGGERS if name == REFLECTION and not held.any() else mean.reason,
                 }
             )
     return rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from draftscope import records
 from draftscope.errors import UserError
-from draftscope.tokens.names import CODE
+from draftscope.tokens.names import NO_TRIGGER
 from draftscope.training.examples import Example, examples
 from draftscope.training.teacher import Teacher
 from draftscope.training.weights import position_weights
@@ -90,7 +90,8 @@ def read_marks(paths: Sequence[str]) -> Marks:
     for path in paths:
         table = records.read(path, "token_types")
         domain = records.condition(table)["domain"]
-        for row in table.select(["prompt_id", "sample", "type"]).to_pylist():
+        for row in table.select(["prompt_id", "sample", "trigger"]).to_pylist():
             key = (domain, row["prompt_id"], row["sample"])
-            found[key] = np.asarray(row["type"]) == CODE["reflection"]
+            # Not by type: a part of a character of a trigger is of a type of its own.
+            found[key] = np.asarray(row["trigger"]) != NO_TRIGGER
     return found
