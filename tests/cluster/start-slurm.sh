@@ -164,7 +164,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
 NodeName=$host NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 Gres=gpu:$gpus State=UNKNOWN
-PartitionName=main Nodes=$host Default=YES MaxTime=01:00:00 State=UP
+PartitionName=main Nodes=$host Default=YES MaxTime=08:00:00 State=UP
 CONFIG
     # Slurm counts a GPU only where there is a character device, and numbers CUDA_VISIBLE_DEVICES by
     # the digit in its name; these are the null device under another name.
