@@ -70,7 +70,8 @@ def import_trajectories(
     Args:
         loaded: the target; its tokenizer, end-of-text ids, head width and context are used, and
             no weight.
-        path: a .jsonl or .parquet file, or "-" for JSONL on standard input. A torn last line of JSONL is dropped and logged.
+        path: a .jsonl or .parquet file, or "-" for JSONL on standard input. A torn last line of
+            JSONL is dropped and logged.
         budget: most tokens that the engine could generate. A text that ends without an
             end-of-text token counts as cut off where it ends: that is its budget.
         samples: trajectories that each prompt must have, numbered from 0.

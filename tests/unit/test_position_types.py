@@ -188,7 +188,7 @@ def test_texts_without_a_trigger_say_so(model):
         found.add(dataclasses.replace(text, trigger=np.full(len(text.token), -1)))
     rows = mismatches.rows(source, found, SETTINGS.options(source, "x"))
     (summary,) = [row for row in rows if row["level"] != "matrix"]
-    assert summary["reason"] == mismatches.NO_TRIGGERS and summary["share"] is None
+    assert summary["reason"] == mismatches.WITHOUT_TRIGGERS and summary["share"] is None
 
 
 def test_scores_of_other_texts_are_refused(model, tmp_path):

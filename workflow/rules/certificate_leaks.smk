@@ -7,9 +7,9 @@ localrules:
     certificate_leaks,
 
 
-rule certificate_leaks:
+use rule check_leaks as certificate_leaks with:
     input:
-        code=sources("check_leaks.py"),
+        code=rules.check_leaks.input.code,
         training=lambda wildcards: training_files(wildcards.model, "prompts"),
         measured=lambda wildcards: certificate_live_prompts(
             wildcards.certified, wildcards.certified_domain
@@ -18,15 +18,7 @@ rule certificate_leaks:
         RESULTS / "certificates/leaks/{model}/{certified}/{certified_domain}.json",
     log:
         LOGS / "certificates/leaks/{model}/{certified}/{certified_domain}.log",
-    wildcard_constraints:
-        model=alternatives(TRAINED),
-    conda:
-        "../../envs/analysis.yaml"
     params:
         instructions=lambda wildcards: instructions_of(
             wildcards.model, wildcards.certified_domain
         ),
-    shell:
-        "python scripts/check_leaks.py --model {wildcards.model:q} --training {input.training:q}"
-        " --measured {input.measured:q} --instructions {params.instructions:q}"
-        " --output {output:q} 2> {log:q}"

@@ -1,6 +1,6 @@
 # Needs: the compute blocks of the configuration. Makes: what a job of a model asks a scheduler for.
-# Why: a larger model, a larger shard and more samples ask for more, and a job that a profile submits again for more
-#   still; never for another batch size, which the numbers depend on.
+# Why: a larger model, a larger shard and more samples ask for more, and a job that a profile submits
+#   again for more still; never for another batch size, which the numbers depend on.
 
 
 def requests(stage, models, batches=lambda wildcards: 1):

@@ -73,9 +73,10 @@ class RecordingLean(Recorder, LeanDecoder):
 
     def _states(self, token_ids: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         states = super()._states(token_ids, *args, **kwargs)
-        embedded = functional.embedding(token_ids, self._embedding)
         parts = [
-            embedded if number == EMBEDDINGS else self._layers[number].output
+            functional.embedding(token_ids, self._embedding)
+            if number == EMBEDDINGS
+            else self._layers[number].output
             for number in self._numbers
         ]
         final = self._normalized(states, self._norm)

@@ -19,10 +19,9 @@ from draftscope import records
 from draftscope.errors import UserError
 from draftscope.interventions.lengths import Protocol
 from draftscope.statistics.intervals import Interval, bootstrap_columns
-from draftscope.tokens.names import NO_TRIGGER
+from draftscope.tokens.names import NO_TRIGGER, WITHOUT_TRIGGERS
 
 REFLECTION, OTHER = "reflection", "other tokens"
-NO_TRIGGERS = "no trigger in these texts"
 Key = tuple[str, int]
 
 
@@ -143,7 +142,9 @@ def study(
                 | _named("difference", difference)
                 | {
                     "method": mean.method,
-                    "reason": NO_TRIGGERS if name == REFLECTION and not held.any() else mean.reason,
+                    "reason": WITHOUT_TRIGGERS
+                    if name == REFLECTION and not held.any()
+                    else mean.reason,
                 }
             )
     return rows

@@ -17,12 +17,11 @@ import numpy as np
 
 from draftscope.position.texts import NO_TOKEN, Source, Text
 from draftscope.statistics.intervals import Interval, bootstrap_columns
-from draftscope.tokens.names import NAMES, NO_TRIGGER
+from draftscope.tokens.names import NAMES, NO_TRIGGER, WITHOUT_TRIGGERS
 from draftscope.tokens.typist import Typist
 
 NOTHING = "none"
 ALL = "all"
-NO_TRIGGERS = "no trigger in these texts"
 NO_MISMATCH = "the draft said every trigger"
 MOST_TYPED = 64  # mismatches of a text, evenly spread over it, whose types are looked at
 MOST_TOKENS = 40  # rows of what was said, the most frequent first
@@ -158,7 +157,7 @@ def _rows(
     for share, interval in zip(shares, intervals, strict=True):
         reason = interval.reason
         if not share.whole:
-            reason = NO_TRIGGERS if share.key["level"] == "summary" else NO_MISMATCH
+            reason = WITHOUT_TRIGGERS if share.key["level"] == "summary" else NO_MISMATCH
         elif not share.part:
             reason = reason or NO_MISMATCH
         made.append(

@@ -19,7 +19,7 @@ from draftscope.errors import UserError
 from draftscope.loops import loop_row
 from draftscope.replay import replay_trajectory
 from draftscope.statistics.intervals import Interval, bootstrap_columns
-from draftscope.tokens.names import NO_TRIGGER
+from draftscope.tokens.names import NO_TRIGGER, WITHOUT_TRIGGERS
 from draftscope.tokens.typist import Typist
 
 DECODING = "decoding"
@@ -27,7 +27,6 @@ GROUPS = ("all", "reflection", "published")
 QUANTITIES = ("def2", "alpha")
 SUBSETS = ("all", "loops_removed")
 NO_TEXT = "no text"
-NO_TRIGGERS = "no trigger in these texts"
 TOO_FEW_LAWS = "fewer than two temperatures above 0"
 Row = dict[str, Any]
 
@@ -169,7 +168,7 @@ class Sums:
                         | {"law": law, "temperature": temperature}
                         | {"quantity": quantity, "draft_length": 0}
                         | {"positions": int(count[:, 0].sum())}
-                        | _value("value", interval, NO_TEXT if group == "all" else NO_TRIGGERS)
+                        | _value("value", interval, NO_TEXT if group == "all" else WITHOUT_TRIGGERS)
                     )
         return rows
 
@@ -192,7 +191,7 @@ class Sums:
                 part = np.column_stack([part, part[:, 1] - part[:, 0]])
                 found = _intervals(part, count[:, None].repeat(len(names), axis=1), options)
             for name, interval in zip(names, found, strict=True):
-                empty = NO_TEXT if group == "all" else NO_TRIGGERS
+                empty = NO_TEXT if group == "all" else WITHOUT_TRIGGERS
                 rows.append(
                     self._key(subset, group)
                     | {"quantity": name, "laws": distinct, "positions": int(count.sum())}

@@ -17,3 +17,4 @@ TYPES = {
 NAMES = tuple(TYPES)
 CODE = {name: code for code, name in enumerate(NAMES)}
 NO_TRIGGER = -1
+WITHOUT_TRIGGERS = "no trigger in these texts"  # why a number about them is missing
