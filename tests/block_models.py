@@ -55,11 +55,17 @@ def tiny_target(
 
 
 def tiny_network(
-    target: LoadedModel, block_size: int = 5, seed: int = 1, *, own: bool = False
+    target: LoadedModel,
+    block_size: int = 5,
+    seed: int = 1,
+    *,
+    own: bool = False,
+    looked_up: bool = False,
 ) -> DFlash:
     """A random drafter of the target: two layers, states of two of the target's.
 
-    `own`: each with a context of its own, one the input embeddings, and shifted.
+    `own`: each with a context of its own, one the input embeddings, and shifted. `looked_up`: slots
+    hold what prompt lookup proposes.
     """
     width = target.model.config.hidden_size
     shape = Shape(
@@ -76,6 +82,7 @@ def tiny_network(
         normalised_heads=True,
         own_context=own,
         shifted=own,
+        looked_up=looked_up,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -91,7 +98,7 @@ def row_of(layers, block_size=5, seed=0, **more):
     """A row of kind dflash of the registry, as far as its network asks."""
     settings = {"layers": layers, "block_size": block_size, "feature_layers": None}
     settings |= {"normalised_features": False, "context": "fused", "shifted": False}
-    settings |= {"init": "target", "init_layers": None, "train": {"seed": seed}}
+    settings |= {"slots": "masks", "init": "target", "init_layers": None, "train": {"seed": seed}}
     return settings | more
 
 

@@ -33,9 +33,12 @@ def target():
     return tiny_target(4)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["fused", "own"])
+KINDS = {"fused": {}, "own": {"own": True}, "looked up": {"own": True, "looked_up": True}}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS.keys())
 def draft(request, target, tmp_path_factory):
-    network = tiny_network(target, own=request.param)
+    network = tiny_network(target, **request.param)
     return saved(tmp_path_factory.mktemp("draft"), target, network)
 
 

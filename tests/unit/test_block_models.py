@@ -193,6 +193,7 @@ def test_rows_are_filled_in():
     assert found["d"]["feature_layers"] is found["d"]["vocabulary"] is None
     # The published network, where nothing else is said.
     assert (found["d"]["context"], found["d"]["shifted"]) == ("fused", False)
+    assert found["d"]["slots"] == "masks"
     assert found["r"]["train"]["beta_warm_up"] == 50 and found["r"]["loss"] is None
     DFlash(tiny_network(tiny_target()).shape)  # a row's numbers make such a network
 
@@ -214,6 +215,7 @@ def test_rows_are_filled_in():
             "leave it out with context: own",
         ),
         ({"d": DFLASH | {"shifted": "mostly"}}, "shifted"),
+        ({"d": DFLASH | {"slots": "guesses"}}, "slots"),
         ({"d": DFLASH | {"loss": {"name": "dpca"}}}, "loss.name"),
         ({"d": DFLASH | {"target": "lookup"}, "target": "lookup"}, "cannot learn from 'lookup'"),
         ({"draft": "r", "r": RETRACE | {"base": "t"}}, "name a model of kind dflash"),

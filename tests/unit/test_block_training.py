@@ -13,6 +13,7 @@ from draftscope.block_training.target import TargetSide
 from draftscope.block_training.vocabulary import draft_vocabulary, places
 from draftscope.drafters.dflash import DFlash, block_mask, spread_layers
 from draftscope.drafters.features import read_features
+from draftscope.drafters.slots import block_tokens
 from draftscope.errors import UserError
 from draftscope.losses import LOSSES
 from draftscope.replay import greedy_rounds
@@ -274,13 +275,14 @@ def test_a_shifted_copy_of_the_whole_target_drafts_its_next_token(target, contex
     ids = torch.arange(20) * 7 % 90
     features, final = read_features(target, ids, net.shape.feature_layers)
     past = net.keys_values(net.fuse(features[:-1]), torch.arange(len(ids) - 1))
-    anchor = target.model.get_input_embeddings()(ids[-1:])
-    states = net(net.block_inputs(anchor), torch.arange(5) + len(ids) - 1, past)
+    embed = target.model.get_input_embeddings()
+    slots = net.block_inputs(block_tokens(net.shape, ids.tolist(), [len(ids) - 1]), embed)
+    states = net(slots, torch.arange(5) + len(ids) - 1, past)
     assert states.shape == (5, 64)
     # The other slots are masks, which the anchor must not see for this: mask them.
     alone = torch.ones(5, len(past[0][0][0]) + 5, dtype=torch.bool)
     alone[:, -4:] = torch.eye(5, dtype=torch.bool)[:, 1:]
-    states = net(net.block_inputs(anchor), torch.arange(5) + len(ids) - 1, past, alone)
+    states = net(slots, torch.arange(5) + len(ids) - 1, past, alone)
     same = torch.allclose(states[1], final[-1], atol=1e-4)
     assert same == (context == "own" and shifted)
 

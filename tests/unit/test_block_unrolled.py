@@ -21,6 +21,7 @@ from tiny import tiny_model_folder
 
 PLAN = Plan(steps=8, batch=2, lr=4e-3, warm_up=2, evaluate_every=4, patience=3, seed=5)
 OWN = {"context": "own", "shifted": True}
+LOOKED_UP = OWN | {"slots": "lookup"}
 GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0}
 
 
@@ -99,7 +100,7 @@ def live(training, target, text, tmp_path, name):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("more", [{}, OWN], ids=["fused", "own"])
+@pytest.mark.parametrize("more", [{}, OWN, LOOKED_UP], ids=["fused", "own", "looked up"])
 def test_what_a_first_round_carries_is_what_the_live_loop_carries(
     target, texts, variant, more, tmp_path
 ):

@@ -13,6 +13,7 @@ from draftscope.block_training.anchors import draw_anchors, every_anchor
 from draftscope.block_training.target import Reading, TargetSide
 from draftscope.block_training.vocabulary import places
 from draftscope.drafters.dflash import DFlash, KeysValues, block_mask
+from draftscope.drafters.slots import block_tokens
 from draftscope.losses import LOSSES, block_loss
 from draftscope.training.examples import Example
 from draftscope.training.loss import blocks as slices
@@ -123,8 +124,9 @@ class BlockTrainer(Run):
         """Keys and values of the whole text, and the slots [a * block_size, width]."""
         context = self.net.fuse(reading.features.to(self.device).float())
         past = self.net.keys_values(context, torch.arange(len(context), device=self.device))
-        ids = torch.tensor([*text.prompt, *text.emitted], dtype=torch.long)[found.anchors]
-        return past, self.net.block_inputs(self.target.embed(ids).to(self.device).float())
+        whole = [*text.prompt, *text.emitted]
+        tokens = block_tokens(self.net.shape, whole, found.anchors.tolist())
+        return past, self.net.block_inputs(tokens, self.target.embed)
 
     def through(self, slots: Tensor, past: KeysValues, found: Blocks, context: int) -> Tensor:
         """The net over slots of these blocks; [a * block_size, width]."""

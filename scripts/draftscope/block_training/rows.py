@@ -72,6 +72,11 @@ class Dflash(Strict):
         description="true: a slot's state predicts the token behind the slot, as states of the target "
         "do; false, as published: its own",
     )
+    slots: Literal["masks", "lookup"] = Field(
+        default="masks",
+        description="what stands in the slots behind the anchor: masks, as published; or the tokens "
+        "that prompt lookup proposes there, masks where it proposes none",
+    )
     init: Literal["target", "random"] = Field(
         default="target", description="draft layers start as copies of the target's, or random"
     )

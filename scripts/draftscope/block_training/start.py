@@ -72,6 +72,7 @@ def shape_for(target: LoadedModel, row: Mapping[str, Any]) -> Shape:
             normalised_features=row["normalised_features"],
             own_context=own,
             shifted=row["shifted"],
+            looked_up=row["slots"] == "lookup",
         )
     except AttributeError as error:
         raise UserError(

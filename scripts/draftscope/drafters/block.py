@@ -20,6 +20,7 @@ from draftscope.drafters.dflash import DFlash, KeysValues
 from draftscope.drafters.head import DraftHead
 from draftscope.drafters.model import Block
 from draftscope.drafters.recording import recording_decoder
+from draftscope.drafters.slots import Slots
 from draftscope.models import LoadedModel
 from draftscope.models.dflash import BlockModel, check_target
 
@@ -103,6 +104,7 @@ class BlockDraft:
         self._embedding = target.model.get_input_embeddings()
         self._head = DraftHead(target, model.vocabulary)
         self._context = ContextCache(model.network)
+        self._slots = Slots(model.network.shape)
         self._text: list[int] = []
         self._warned = False
 
@@ -116,6 +118,7 @@ class BlockDraft:
         decoder.reset()
         self._context.reset()
         self._text, self._rng = list(token_ids), rng
+        self._slots.start(token_ids)
         if len(self._text) > 1:
             decoder.extend(torch.tensor(self._text[:-1], device=decoder.device), 0)
 
@@ -147,8 +150,8 @@ class BlockDraft:
         """States [block_size, width] of the block behind the text."""
         network, anchor = self.network, len(self._text) - 1
         size, weight = network.shape.block_size, network.mask_embedding
-        last = torch.tensor(self._text[-1:], device=self._embedding.weight.device)
-        slots = network.block_inputs(self._embedding(last).to(weight.device, weight.dtype))
+        tokens = torch.tensor([self._slots.tokens()], device=self._embedding.weight.device)
+        slots = network.block_inputs(tokens, self._embedding)
         positions = torch.arange(anchor, anchor + size, device=weight.device)
         return network(self._inputs(slots), positions, self._context.past())
 
@@ -171,6 +174,7 @@ class BlockDraft:
 
     def extend(self, token_ids: Sequence[int]) -> None:
         self._text.extend(token_ids)
+        self._slots.extend(token_ids)
 
 
 def open_draft(

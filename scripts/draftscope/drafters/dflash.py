@@ -12,17 +12,18 @@ target do so, so that draft layers can start as copies of them; and the states t
 brought to one size first, since those of late layers are many times as large as those of early ones,
 which a short training does not make up for.
 
-Two further choices leave the paper's network, for trainings of minutes. With a context of its own,
+Three further choices leave the paper's network, for trainings of minutes. With a context of its own,
 a draft layer that starts as a copy of a layer of the target reads what that layer reads: keys and
 values begin as the target's. Shifted, a slot's state predicts the token behind the slot, as states of
-the target do, so that what is copied keeps its meaning; the last slot is then not computed.
+the target do, so that what is copied keeps its meaning; the last slot is then not computed. And slots may hold what prompt
+lookup proposes instead of masks (`drafters.slots`).
 
 n is a number of context positions, m of slots, both of one text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 KeysValues = list[tuple[Tensor, Tensor]]
+MASK = -1  # in place of a token's id
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Shape:
     input embeddings; `normalised_heads` says whether queries and keys are normalised head by head;
     `normalised_features` whether each layer's states have unit root mean square before they are
     fused; `own_context` whether nothing is fused, each draft layer reading one layer of the target;
-    `shifted` whether a slot's state predicts the token of the next slot, not its own.
+    `shifted` whether a slot's state predicts the token of the next slot, not its own; `looked_up`
+    whether slots hold proposals of prompt lookup where it has any.
     """
 
     width: int
@@ -58,6 +61,7 @@ class Shape:
     normalised_features: bool = False
     own_context: bool = False
     shifted: bool = False
+    looked_up: bool = False
 
     def __post_init__(self) -> None:
         if self.own_context and len(self.feature_layers) != self.layers:
@@ -205,10 +209,17 @@ class DFlash(nn.Module):
         features = weight.new_zeros(0, len(self.shape.feature_layers) * self.shape.width)
         return self.keys_values(self.fuse(features), torch.zeros(0, device=weight.device))
 
-    def block_inputs(self, anchors: Tensor) -> Tensor:
-        """Slots [a * block_size, width] of a blocks, from their anchors' embeddings [a, width]."""
-        masks = self.mask_embedding.expand(len(anchors), self.shape.block_size - 1, -1)
-        return torch.cat((anchors[:, None], masks.to(anchors.dtype)), 1).flatten(0, 1)
+    def block_inputs(self, tokens: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
+        """Input embeddings [a * block_size, width] of a blocks.
+
+        Args:
+            tokens: int64 [a, block_size], ids that stand in the slots, `MASK` for the mask.
+            embed: the target's input embeddings [..., width] of ids.
+        """
+        weight = self.mask_embedding
+        embedded = embed(tokens.clamp(min=0)).to(weight.device, weight.dtype)
+        masked = (tokens == MASK).to(weight.device)[..., None]
+        return torch.where(masked, weight, embedded).flatten(0, 1)
 
     def forward(
         self, slots: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None = None

@@ -18,6 +18,7 @@ from draftscope.drafters import proposal_schemas  # noqa: F401  (registers them)
 from draftscope.drafters.dflash import block_mask
 from draftscope.drafters.features import Features, decoder_layers, read_features
 from draftscope.drafters.head import DraftHead
+from draftscope.drafters.slots import block_tokens
 from draftscope.errors import UserError
 from draftscope.models import LoadedModel
 from draftscope.models.dflash import BlockModel, check_target
@@ -67,12 +68,13 @@ class TextBlocks:
         device = weight.device
         context = self.network.fuse(found.layers.to(device, weight.dtype))
         past = self.network.keys_values(context, torch.arange(len(ids), device=device))
+        tokens = block_tokens(self.network.shape, ids.tolist(), range(first, len(ids)))
+        tokens = tokens.to(self._embedding.weight.device)
         start = first
         while start < len(ids):
             stop = min(start + self._together(len(ids)), len(ids))
             anchors = torch.arange(start, stop, device=device)
-            own = self._embedding(ids[start:stop].to(self._embedding.weight.device))
-            slots = self.network.block_inputs(own.to(device, weight.dtype))
+            slots = self.network.block_inputs(tokens[start - first : stop - first], self._embedding)
             positions = (anchors[:, None] + torch.arange(size, device=device)).flatten()
             # Nobody sees what stands at the last anchor or after it.
             seen = [(keys[:, : stop - 1], values[:, : stop - 1]) for keys, values in past]

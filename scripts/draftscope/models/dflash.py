@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 REQUIRED = {"target", "layers", "block_size", "loss", "train"}
 OPTIONAL = {
-    "context", "feature_layers", "init", "init_layers", "normalised_features", "shifted", "vocabulary",
+    "context", "feature_layers", "init", "init_layers", "normalised_features", "shifted", "slots",
+    "vocabulary",
 }  # fmt: skip
 FILE = "draft.safetensors"
 NETWORK, VOCABULARY = "network.", "draft_vocabulary"

@@ -1,0 +1,72 @@
+"""What stands in the slots of a block: the same live and along a known text, and never the future."""
+
+import pytest
+import torch
+from block_models import tiny_network, tiny_target
+from draftscope.drafters.dflash import MASK
+from draftscope.drafters.slots import Slots, block_tokens
+from hypothesis import given
+from hypothesis import strategies as st
+
+SIZE = 5
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_network(tiny_target(), SIZE, looked_up=True)
+
+
+@pytest.fixture(scope="module")
+def masked():
+    return tiny_network(tiny_target(), SIZE)
+
+
+def copied(text):
+    """The longest end of up to three tokens that stood before, most recently; what followed it."""
+    for length in (3, 2, 1):
+        for start in range(len(text) - length - 1, -1, -1):
+            if text[start : start + length] == text[-length:]:
+                return text[start + length : start + length + SIZE - 1]
+    return []
+
+
+@given(text=st.lists(st.integers(0, 3), min_size=1, max_size=30), data=st.data())
+def test_slots_hold_the_copy_of_what_followed_before(network, text, data):
+    anchors = sorted(data.draw(st.sets(st.integers(0, len(text) - 1), min_size=1)))
+    found = block_tokens(network.shape, text, anchors).tolist()
+    live, known = Slots(network.shape), 0
+    live.start(text[:1])
+    for anchor, tokens in zip(anchors, found, strict=True):
+        before = text[: anchor + 1]
+        copy = copied(before)
+        assert tokens == [text[anchor], *copy, *[MASK] * (SIZE - 1 - len(copy))]
+        if anchor > known:
+            live.extend(text[known + 1 : anchor + 1])
+            known = anchor
+        assert live.tokens() == tokens
+
+
+def test_a_new_text_forgets_the_last_one(network):
+    slots = Slots(network.shape)
+    slots.start([1, 2, 1])
+    assert slots.tokens() == [1, 2, 1, MASK, MASK]
+    slots.start([2, 1])
+    assert slots.tokens() == [1, MASK, MASK, MASK, MASK]
+
+
+def test_without_look_up_there_are_masks_alone(masked):
+    assert block_tokens(masked.shape, [1, 1, 1], [0, 2]).tolist() == [[1, *[MASK] * 4]] * 2
+    assert block_tokens(masked.shape, [1, 1, 1], []).shape == (0, SIZE)
+
+
+def test_a_block_begins_as_embeddings_and_masks(network):
+    embed = torch.nn.Embedding(4, network.shape.width)
+    tokens = block_tokens(network.shape, [1, 2, 1], [0, 2])
+    inputs = network.block_inputs(tokens, embed).view(2, SIZE, -1)
+    assert torch.equal(inputs[:, 0], embed.weight[[1, 1]])
+    assert torch.equal(inputs[1, 1:3], embed.weight[[2, 1]])
+    assert torch.equal(inputs[0, 1:], network.mask_embedding.expand(4, -1))
+    assert torch.equal(inputs[1, 3:], network.mask_embedding.expand(2, -1))
+    inputs.sum().backward()
+    assert torch.equal(network.mask_embedding.grad, torch.full_like(network.mask_embedding, 6))
+    network.zero_grad(set_to_none=True)
