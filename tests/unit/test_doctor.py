@@ -4,11 +4,18 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import yaml
+from draftscope import config
+from draftscope.doctor.findings import Findings
 from draftscope.doctor.room import job_counts
+from draftscope.doctor.stages import check_stages
+from draftscope.strict import load_yaml
 from tiny_project import EXPERIMENT, MODELS, PAIRS, Project, new_project
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -142,3 +149,26 @@ def test_what_a_stage_cannot_have_is_told(project):
     assert status == 2 and said["generation"][0] == "problem"
     assert "needs the package flash_attn, which is not installed" in said["generation"][1]
     assert said["scoring"][0] == "note" and "finds none" in said["scoring"][1]
+
+
+@pytest.mark.skipif(bool(find_spec("flash_attn")), reason="the package is there")
+@pytest.mark.parametrize(
+    ("study", "stage"),
+    [
+        ("lossless", "lossless"),
+        ("domains", "trees"),
+        ("certificates", "certificates"),
+        ("interventions", "interventions"),
+        ("interventions", "training"),
+    ],
+)
+def test_the_stages_of_every_study_that_is_asked_for_are_looked_at(study, stage):
+    settings = load_yaml(ROOT / "config/config.yaml")
+    settings[stage]["attention"] = "flash_attention_2"
+    found = {}
+    for studies in (["position"], ["position", study]):
+        findings = Findings()
+        check_stages(config.load(settings | {"studies": studies}, ROOT), findings)
+        found[len(studies)] = {row.subject: row.verdict for row in findings.rows}
+    assert set(found[1]) == {"generation", "scoring"}
+    assert found[2][stage] == "problem"
