@@ -150,6 +150,47 @@ def test_a_text_that_ends_in_the_first_round_has_no_second(target, texts):
     assert len(second.anchors) == len(carried.draft) == 1
 
 
+def test_texts_without_a_second_round_are_no_fault_and_stop_no_training(target, texts, tmp_path):
+    """All of a first step's, then none; the optimizer counts both, as it does after a kill."""
+    short = [
+        Example("d", f"s{i}", 0, text.prompt, text.emitted[:1]) for i, text in enumerate(texts)
+    ]
+    training = trainer(target, short)
+    assert training.loss([0, 1]) == 0.0
+    assert all(not value.grad.any() for value in training.parameters.values())
+    plan = Plan(**(vars(PLAN) | {"evaluate_every": 1, "steps": 4}))
+    mixed = [short[0], *texts[1:4], *texts[4:]]
+    whole, killed = (trainer(target, mixed, plan=plan) for _ in range(2))
+    wanted = whole.run()
+    step, calls = killed._step, []
+
+    def dying():
+        if len(calls) == 2:
+            raise Killed
+        calls.append(step())
+        return calls[-1]
+
+    killed._step = dying
+    with pytest.raises(Killed):
+        killed.run(tmp_path / checkpoint.NAME, "f")
+    again = trainer(target, mixed, plan=plan)
+    assert again.run(tmp_path / checkpoint.NAME, "f") == wanted
+    for name, value in again.parameters.items():
+        assert torch.equal(value, whole.parameters[name]), name
+
+
+@pytest.mark.parametrize("more", [{}, LOOKED_UP], ids=["fused", "looked up"])
+def test_second_rounds_may_overtake_one_another(target, texts, more):
+    """A block that is accepted in full is followed by one behind those of later anchors."""
+    training, text = trainer(target, texts, **more), texts[0]
+    reading = training.target.read(text)
+    with torch.no_grad():
+        found = training.states(text, reading, blocks_of(text, np.array([12, 6, 12]), 5))
+        for place, anchor in enumerate([12, 6, 12]):
+            alone = training.states(text, reading, blocks_of(text, np.array([anchor]), 5))
+            assert torch.allclose(found[place], alone[0], atol=1e-5)
+
+
 def test_beta_grows_over_its_steps_and_the_memory_learns(target, texts):
     training = trainer(target, texts)
     before = {n: p.detach().clone() for n, p in training.memory.named_parameters()}

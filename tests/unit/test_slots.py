@@ -46,6 +46,12 @@ def test_slots_hold_the_copy_of_what_followed_before(network, text, data):
         assert live.tokens() == tokens
 
 
+def test_blocks_may_stand_in_any_order_and_share_an_anchor(network):
+    text, anchors = [1, 2, 1, 2, 3, 1], [4, 1, 4, 0, 5]
+    alone = [block_tokens(network.shape, text, [anchor])[0].tolist() for anchor in anchors]
+    assert block_tokens(network.shape, text, anchors).tolist() == alone
+
+
 def test_a_new_text_forgets_the_last_one(network):
     slots = Slots(network.shape)
     slots.start([1, 2, 1])

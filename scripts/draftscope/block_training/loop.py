@@ -138,8 +138,12 @@ class BlockTrainer(Run):
     def descend(self, reading: Reading, found: Blocks, states: Tensor, texts: int) -> float:
         """Add the gradient of the loss over these blocks / texts; its value.
 
-        The head runs over some blocks at a time and its gradient is handed on once.
+        The head runs over some blocks at a time and its gradient is handed on once. No block has a
+        loss of 0 and a gradient of 0, not none: the optimizer counts the step for every weight.
         """
+        if not len(states):
+            states.sum().backward()
+            return 0.0
         leaf = states.detach().requires_grad_()
         total = norm = 0.0
         for part in slices(len(leaf), len(self.target.head.ids) * leaf.shape[1]):

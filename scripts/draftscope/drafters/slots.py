@@ -46,12 +46,13 @@ def block_tokens(shape: Shape, text: Sequence[int], anchors: Sequence[int] | np.
     """`Slots.tokens` of blocks along a text that is known; int64 [anchors, block_size].
 
     Args:
-        anchors: their positions in the text, ascending.
+        anchors: their positions in the text, in any order; blocks may share one.
     """
     slots, known = Slots(shape), 0
-    found = []
-    for anchor in anchors:
-        slots.extend(text[known : int(anchor) + 1])
-        known = int(anchor) + 1
-        found.append(slots.tokens())
-    return torch.tensor(found, dtype=torch.long).view(-1, shape.block_size)
+    found: dict[int, list[int]] = {}
+    for anchor in sorted({int(each) for each in anchors}):
+        slots.extend(text[known : anchor + 1])
+        known = anchor + 1
+        found[anchor] = slots.tokens()
+    rows = [found[int(each)] for each in anchors]
+    return torch.tensor(rows, dtype=torch.long).view(-1, shape.block_size)
