@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from block_study_files import GAMMA, MODES, Plan, accepted_rounds, rows_of, write
 from draftscope import records
-from draftscope.block_study import counts, lengths, positions, probes, speed
+from draftscope.block_study import counts, findings, lengths, positions, probes, speed
 from draftscope.block_study.counts import Source
 from draftscope.block_study.lengths import Design
 from draftscope.block_study.speed import Timed
@@ -134,6 +134,15 @@ def test_one_training_has_no_interval_and_says_so(frame):
     assert row["prompts_lower"] is not None
     needed = one(rows["needed"], arm="ce", mode="greedy", domain="all", target="seen")
     assert needed["smallest"] is None and needed["reason"] == ONE_TRAINING
+
+
+def test_one_training_is_not_called_unseparated_from_a_baseline(frame):
+    single = frame[(frame["training"] < 2) & (frame["arm"].isin(["pal", "pace", "lookup"]))]
+    found = lengths.study(single, DESIGN)
+    tables = [pd.DataFrame(found[name]) for name in ("lengths", "differences", "needed")]
+    (said,) = [s for s in findings.losses(*tables, None).frame["statement"] if "lookup" in s]
+    assert f"pal has no interval ({ONE_TRAINING}) beside lookup (greedy +" in said
+    assert "separated" not in said
 
 
 def test_a_domain_without_prompts_left_leaves_the_mean_of_domains_empty(frame):

@@ -117,7 +117,9 @@ def _baseline(rows: Sequence[dict[str, Any]], against: str) -> list[str]:
     verdicts: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         verdict = "is not separated from"
-        if row["separated"]:
+        if row["lower"] is None:
+            verdict = f"has no interval ({row['reason']}) beside"
+        elif row["separated"]:
             verdict = (
                 "emits more tokens a round than" if row["difference"] > 0 else "emits fewer than"
             )
