@@ -37,6 +37,7 @@ LAWS = {
 RUN = {"target": "tiny", "block_size": 5, "draft_length": GAMMA, "laws": LAWS}
 RUN |= {name: {"math": what, "chat": what} for name, what in
         (("data", "own"), ("prompts", 12), ("max_new_tokens", 60))}  # fmt: skip
+RUN |= {"drafter": CONDITIONS["retrace"]["drafter"] | {"slots": "lookup"}, "training_data": "own"}
 
 
 def run(script, **options) -> None:
@@ -230,6 +231,9 @@ def test_cells_of_retrace_are_directions_at_most(retrace):
     found = card(retrace, "retrace", options, names)
     gain = found["Section Main Results", "ReTrace vs DFlash", "relative gain in macro-average tau"]
     assert gain["verdict"] == "same direction" and gain["measured"] > 0
+    assert "drafter with slots lookup, published masks" in gain["condition"]
+    assert "training data own, published Open-PerfectBlend" in gain["condition"]
+    assert "drafter with layers" not in gain["condition"]
     speedup = found["Table 2", "T=0/4B/ReTrace (16)", "GSM8K speedup"]
     assert speedup["verdict"] == "same direction"
     assert found["Table 3", "raw conditioning, gated", "MT-Bench tau"]["measured"] > 1

@@ -215,12 +215,20 @@ def block_condition(study):
     own = getattr(EXPERIMENT, study)
     block = LOSSES if study == "losses" else RETRACE
     drafts = [EXPERIMENT.models[block_pair(pair)["draft"]] for pair in own.pairs]
+    first = next(row for row in drafts if row["kind"] == "dflash")
     names = [use.name for use in block.domains]
     uses = {name: own.use(name) for name in names}
     budgets = {name: use.max_new_tokens for name, use in uses.items()}
     return {
         "target": identity(own.targets[0]),
-        "block_size": next(row["block_size"] for row in drafts if "block_size" in row),
+        "block_size": first["block_size"],
+        "drafter": {
+            key: first[key]
+            for key in ("layers", "context", "shifted", "slots", "normalised_features")
+        },
+        "training_data": ", ".join(
+            data_of(use["name"]) for use in first["train"]["domains"]
+        ),
         "draft_length": block.draft_length,
         "data": {name: data_of(name) for name in names},
         "prompts": {name: use.prompts for name, use in uses.items()},

@@ -34,8 +34,9 @@ class RetraceMeasurements:
         frames: lengths, differences, speed, speed_differences, probes.
         variants: label of an arm -> its variant; None of the backbone.
         benchmarks: published benchmark -> domain of this run that stands beside it.
-        run, published: the condition of this run and the published one: target, block_size;
-            data, prompts, max_new_tokens by domain (benchmark); laws (modes).
+        run, published: the condition of this run and the published one: target, block_size,
+            drafter (settings of its network), training_data; data, prompts, max_new_tokens by domain
+            (benchmark); laws (modes).
     """
 
     def __init__(
@@ -64,8 +65,13 @@ class RetraceMeasurements:
     def _differences(self, label: str, benchmark: str | None) -> list[str]:
         notes = [
             f"{key.replace('_', ' ')} {self.run[key]}, published {self.published[key]}"
-            for key in ("target", "block_size")
+            for key in ("target", "block_size", "training_data")
             if self.run[key] != self.published[key]
+        ]
+        notes += [
+            f"drafter with {key.replace('_', ' ')} {self.run['drafter'][key]}, published {theirs}"
+            for key, theirs in self.published["drafter"].items()
+            if self.run["drafter"][key] != theirs
         ]
         wanted = [benchmark] if benchmark in self.published["data"] else []
         if not wanted and set(self.benchmarks) != set(self.published["prompts"]):
