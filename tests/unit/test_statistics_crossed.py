@@ -104,10 +104,26 @@ def test_paired_trainings_gain_from_what_they_share():
     apart, paired = (Crossed(values, paired=p).difference("arm1", "arm0") for p in (False, True))
     assert apart.estimate == pytest.approx(paired.estimate)
     assert paired.high - paired.low < 0.5 * (apart.high - apart.low)
-    levels = [Crossed(values, paired=p).level("arm1") for p in (False, True)]
-    assert levels[0] == levels[1]
+    # The mean of an arm keeps what is shared, of which three arms know no more than one.
+    alone, among = (Crossed(values, paired=p).level("arm1") for p in (False, True))
+    assert (alone.estimate, alone.standard_error) == (among.estimate, among.standard_error)
+    assert alone.degrees > 5 and among.degrees < 2.5
     with pytest.raises(ValueError, match="not as many of each arm"):
         Crossed({"a": np.ones((2, 3)), "b": np.ones((3, 3))}, paired=True)
+
+
+def test_the_mean_of_an_arm_covers_where_arms_share_their_trainings():
+    rng, held = np.random.default_rng(12), np.zeros(2)
+    for _ in range(400):
+        values = planted(rng, 5, 2, 24, training=0.02)
+        values = {arm: each - 1 for arm, each in values.items()}  # prompts have a mean of 1
+        common = rng.normal(0, 0.3, (2, 1))
+        for place, paired in enumerate((False, True)):
+            shared = {arm: each + common for arm, each in values.items()}
+            found = Crossed(shared, paired=paired).level("arm2")
+            held[place] += found.low <= 0 <= found.high
+    # As if each arm had told of the seeds for itself: 87%. Two seeds cover 91% where nothing else varies.
+    assert held[1] / 400 >= 0.9 and held[1] - held[0] > 12
 
 
 def test_domains_weigh_alike_however_many_prompts_they_have():

@@ -25,14 +25,16 @@ data sets. Where the trainings of one arm spread twice as much as those of the o
 its differences cover 84% (11 arms, 2 trainings) to 95%.
 
 Trainings may be paired: training s of every arm starts from the same weights. Then what all arms share of
-a training is taken out of B and E first, and B has (arms - 1)(trainings - 1) degrees of freedom.
+a training is taken out of B and E first, and B has (arms - 1)(trainings - 1) degrees of freedom. The mean
+of one arm keeps what is shared, and of that all arms together know no more than one: there B has
+trainings - 1 degrees of freedom.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,7 @@ class Crossed:
         if paired:
             if len({len(v) for v in trained}) != 1:
                 raise ValueError("paired trainings, but not as many of each arm")
+            self._own = replace(self._own, degrees=len(trained[0]) - 1)
             common = np.mean(trained, axis=0)
             self._shared = self._pool([v - common for v in trained], 1 - 1 / len(trained))
 
