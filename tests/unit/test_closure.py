@@ -40,7 +40,14 @@ GPU_CLOSURES = {
     | {"tree/schemas", "tree/scoring", "tree/selfcheck", "tree/shape"},
     "propose_blocks.py": COMMON - {"sampling"}
     | {"drafters/__init__", "drafters/dflash", "drafters/features", "drafters/head"}
-    | {"drafters/proposal_schemas", "drafters/proposals", "extras", "logits"}
+    | {
+        "drafters/proposal_schemas",
+        "drafters/prompt_lookup",
+        "drafters/proposals",
+        "drafters/slots",
+        "extras",
+        "logits",
+    }
     | {"lossless/__init__", "lossless/live_schemas", "models/dflash", "models/folder"}
     | {"models/gptq_kernels", "scored_texts"},
     "train_block_draft.py": COMMON - {"sampling", "values"}
@@ -48,6 +55,7 @@ GPU_CLOSURES = {
     | {"block_training/make", "block_training/schemas", "block_training/start"}
     | {"block_training/target", "block_training/unrolled", "block_training/vocabulary"}
     | {"drafters/__init__", "drafters/dflash", "drafters/features", "drafters/head"}
+    | {"drafters/prompt_lookup", "drafters/slots"}
     | {"drafters/retrace", "extras", "logits", "losses/__init__", "losses/blocks"}
     | {"losses/divergences", "losses/estimators", "losses/expected", "losses/registry"}
     | {"models/dflash", "models/folder", "models/gptq_kernels", "models/retrace", "seeds"}
