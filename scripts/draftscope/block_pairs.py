@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from draftscope.block_training.rows import DECAYING, PUBLISHED_DECAY
 from draftscope.checkpoints import BLOCK_DRAFTS
 from draftscope.errors import UserError
 
@@ -48,6 +49,27 @@ def check_model(name: str, models: Models) -> None:
             f"model {name!r} of kind {row['kind']} cannot be made from {row['base']!r}, which is "
             f"{BLOCK_DRAFTS[base['kind']]}"
         )
+
+
+def completed(name: str, models: Models) -> dict[str, Any]:
+    """The row of a model; the decay of a loss that a ReTrace drafter names is of its base's blocks.
+
+    Raises:
+        UserError: the loss needs a decay, and none is published for blocks of that size.
+    """
+    row = dict(models[name])
+    loss = row.get("loss")
+    if row["kind"] != "retrace" or loss is None or loss["decay"] is not None:
+        return row
+    size = models[row["base"]]["block_size"]
+    decay = PUBLISHED_DECAY.get(size)
+    if decay is None and loss["name"] in DECAYING:
+        raise UserError(
+            f"model {name!r}: loss.decay is missing: none is published for blocks of {size}, as its base "
+            f"{row['base']!r} has them (only for {', '.join(map(str, PUBLISHED_DECAY))}); half the block "
+            "size is near"
+        )
+    return row | {"loss": loss | {"decay": decay}}
 
 
 def check_pair(name: str, pair: Mapping[str, Any], models: Models) -> None:

@@ -185,6 +185,7 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
         _check_ancestry(name, models)
         _check_teacher(name, models)
         block_pairs.check_model(name, models)
+        models[name] = block_pairs.completed(name, models)
     same: dict[tuple[str | None, ...], str] = {}
     for name, pair in pairs.items():
         key = (pair["target"], pair["draft"], pair.get("drafting"))

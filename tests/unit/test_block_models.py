@@ -198,6 +198,21 @@ def test_rows_are_filled_in():
     DFlash(tiny_network(tiny_target()).shape)  # a row's numbers make such a network
 
 
+def test_a_loss_of_its_own_has_the_decay_of_the_blocks_of_the_base():
+    own = RETRACE | {"loss": {"name": "ce_decay"}}
+    wanted = {"name": "ce_decay", "smoothing": 0.5, "decay": 4.0}
+    assert models_of("r", r=own)["r"]["loss"] == wanted
+    of_five = DFLASH | {"block_size": 5, "loss": {"name": "dpace"}}
+    with pytest.raises(UserError, match=r"'r': loss\.decay is missing: .* blocks of 5") as refused:
+        models_of("r", r=own, d=of_five)
+    assert "\n" not in str(refused.value)
+    said = own | {"loss": {"name": "ce_decay", "decay": 2.0}}
+    assert models_of("r", r=said, d=of_five)["r"]["loss"]["decay"] == 2.0
+    assert (
+        models_of("r", r=own | {"loss": {"name": "dpal"}}, d=of_five)["r"]["loss"]["decay"] is None
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
