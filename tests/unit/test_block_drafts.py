@@ -1,11 +1,13 @@
 """Block drafters in the live loop: the law of the target, ends, and replay that agrees with it."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from block_models import saved, tiny_network, tiny_target
 from draftscope.drafters.block import BlockDraft
-from draftscope.drafters.proposals import TextBlocks
+from draftscope.drafters.proposals import TextBlocks, proposal_row
 from draftscope.drafters.retrace import VARIANTS, ReTrace
 from draftscope.drafters.retrace_draft import RetraceDraft
 from draftscope.errors import UserError
@@ -187,6 +189,15 @@ def test_chunks_of_anchors_propose_what_one_pass_does(target, draft, monkeypatch
     small = TextBlocks(draft, target)
     assert 1 <= small._together(50) < 5
     assert np.array_equal(small.propose(text[:4], text[4:]), whole)
+
+
+def test_logits_that_are_no_numbers_stop_with_prompt_and_position(target, narrow):
+    damaged = copy.deepcopy(narrow)
+    damaged.model.network.norm.weight[0] = torch.nan
+    row = {"prompt_id": "p7", "sample": 2, "prompt_token_ids": PROMPT, "token_ids": [1, 2]}
+    said = "prompt p7, sample 2: NaN or infinity in the logits of blocks from generated position 0"
+    with pytest.raises(UserError, match=said):
+        proposal_row(TextBlocks(damaged, target), row)
 
 
 def test_a_draft_vocabulary_gives_ids_of_the_target(target, narrow):

@@ -117,11 +117,19 @@ class TextBlocks:
 
 
 def proposal_row(blocks: TextBlocks, row: Mapping[str, object]) -> dict[str, object]:
-    """The columns of schema proposals, beyond its keys, for a row of schema trajectories."""
+    """The columns of schema proposals, beyond its keys, for a row of schema trajectories.
+
+    Raises:
+        UserError: as `TextBlocks.propose`, with the prompt.
+    """
     known = set(blocks.head.ids.tolist())
     tokens = row["token_ids"]
+    try:
+        drafted = blocks.propose(row["prompt_token_ids"], tokens)
+    except UserError as error:
+        raise UserError(f"prompt {row['prompt_id']}, sample {row['sample']}: {error}") from error
     return {
         "token_ids": tokens,
-        "draft_ids": blocks.propose(row["prompt_token_ids"], tokens).reshape(-1),
+        "draft_ids": drafted.reshape(-1),
         "outside": sum(token not in known for token in tokens),
     }
