@@ -26,7 +26,8 @@ def main() -> None:
     parser.add_argument(
         "--settings",
         required=True,
-        help="JSON or a JSON file: trained, the arm and number of the training of each history",
+        help="JSON or a JSON file: trained, the arm and number of the training of each history; "
+        "network, the settings of the drafters' network",
     )
     parser.add_argument(
         "--histories", required=True, nargs="+", help="Parquet, schema block_training_history"
@@ -39,7 +40,7 @@ def main() -> None:
     from draftscope import records
     from draftscope.block_study import figures as drawn
     from draftscope.block_study import findings, profile_figures, profile_tables, tables
-    from draftscope.block_study.training import read_histories
+    from draftscope.block_study.training import network_words, read_histories
     from draftscope.exhibits import figures
 
     settings = records.condition(arguments.lengths)["statistics"]
@@ -48,7 +49,8 @@ def main() -> None:
         for name in (*FILES, *TIMED)
         if (path := getattr(arguments, name))
     }
-    histories = read_histories(json_argument(arguments.settings)["trained"], arguments.histories)
+    given = json_argument(arguments.settings)
+    histories = read_histories(given["trained"], arguments.histories)
     folder, confidence = Path(arguments.folder), settings["confidence"]
     how, paired = {"confidence": confidence}, settings["paired"]
     against = {"confidence": confidence, "paired": paired}
@@ -65,7 +67,9 @@ def main() -> None:
             frames["differences"], number="Table 4", role="baseline", **against
         ),
         "table5": profile_tables.positions(frames["positions"], number="Table 5", **how),
-        "table_training": tables.training(histories, number="Table 6"),
+        "table_training": tables.training(
+            histories, number="Table 6", network=network_words(given["network"])
+        ),
     }
     if "speed" in frames:
         made["table7"] = profile_tables.speed(frames["speed"], number="Table 7", **how)

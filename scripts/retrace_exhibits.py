@@ -24,7 +24,8 @@ def main() -> None:
     parser.add_argument(
         "--settings",
         required=True,
-        help="JSON or a JSON file: trained, the arm and number of the training of each history",
+        help="JSON or a JSON file: trained, the arm and number of the training of each history; "
+        "network, the settings of the drafters' network",
     )
     parser.add_argument(
         "--histories", required=True, nargs="+", help="Parquet, schema block_training_history"
@@ -43,7 +44,7 @@ def main() -> None:
         retrace_tables,
         tables,
     )
-    from draftscope.block_study.training import read_histories
+    from draftscope.block_study.training import network_words, read_histories
     from draftscope.exhibits import figures
 
     settings = records.condition(arguments.lengths)["statistics"]
@@ -51,7 +52,8 @@ def main() -> None:
         name: records.read(getattr(arguments, name), f"block_{name}").to_pandas() for name in FILES
     }
     probes = records.read(arguments.probes, "retrace_probes").to_pandas()
-    histories = read_histories(json_argument(arguments.settings)["trained"], arguments.histories)
+    given = json_argument(arguments.settings)
+    histories = read_histories(given["trained"], arguments.histories)
     folder, confidence = Path(arguments.folder), settings["confidence"]
     backbone, control = settings["references"]
     how, against = {"confidence": confidence}, {"confidence": confidence, "paired": True}
@@ -81,7 +83,9 @@ def main() -> None:
         ),
         "table8a": ranks,
         "table8b": cosines,
-        "table_training": tables.training(histories, number="Table 9"),
+        "table_training": tables.training(
+            histories, number="Table 9", network=network_words(given["network"]), backbone=backbone
+        ),
     }.items():
         table.write(folder / name)
     with figures.style():

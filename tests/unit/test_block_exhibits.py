@@ -37,7 +37,8 @@ LAWS = {
 RUN = {"target": "tiny", "block_size": 5, "draft_length": GAMMA, "laws": LAWS}
 RUN |= {name: {"math": what, "chat": what} for name, what in
         (("data", "own"), ("prompts", 12), ("max_new_tokens", 60))}  # fmt: skip
-RUN |= {"drafter": CONDITIONS["retrace"]["drafter"] | {"slots": "lookup"}, "training_data": "own"}
+RUN |= {"drafter": CONDITIONS["retrace"]["drafter"] | {"block_size": 5, "slots": "lookup"}}
+RUN["training_data"] = "own"
 
 
 def run(script, **options) -> None:
@@ -64,7 +65,9 @@ def histories(folder, plan: Plan) -> tuple[str, list[str]]:
                 trained.append({"arm": arm, "training": number, "draft": f"{arm}-{number}"})
                 path = folder / f"{arm}-{number}-history.parquet"
                 paths.append(write_history(path, f"{arm}-{number}", 2 + number / 10))
-    return json.dumps({"trained": trained}), paths
+    network = {"layers": 5, "block_size": 5, "context": "own", "shifted": False}
+    network |= {"slots": "lookup", "normalised_features": False}
+    return json.dumps({"trained": trained, "network": network}), paths
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +154,9 @@ def test_the_losses_study_makes_its_exhibits_and_says_what_is_separated(losses):
     assert "dpal emits more tokens a round than lookup (greedy +" in text
     assert "mode greedy: ce_decay 1." in text and "(faster)" in text and "(slower)" in text
     assert "times as many trainings and prompts" in text
+    page = (losses / "exhibits/table_training.md").read_text(encoding="utf-8")
+    said = "5 layers, blocks of 5; not as published: context own (DFlash: fused), slots lookup (DFlash: "
+    assert said in page and "shifted" not in page and "second rounds" not in page
     beaten = read_table(losses / "exhibits/table4.csv")
     assert set(beaten["against"]) == {"lookup", "bigram"}
 
@@ -167,6 +173,8 @@ def test_the_retrace_study_makes_its_exhibits(retrace):
     table = read_table(retrace / "exhibits/table1.csv")
     row = table[(table["arm"] == "corrected_gated") & (table["domain"] == "all")].iloc[0]
     assert float(row["backbone_lower"]) > 0 and float(row["control_difference"]) > 0
+    page = (retrace / "exhibits/table_training.md").read_text(encoding="utf-8")
+    assert "Arms other than backbone: held-out tau is that of second rounds" in page
     text = " ".join(read_table(retrace / "exhibits/findings.csv")["statement"])
     assert "corrected_gated emits more tokens a round than backbone" in text
     assert "among the draft's five best in 8" in text  # planted: 83%
@@ -212,6 +220,7 @@ def test_cells_of_the_losses_are_directions_at_most(losses):
     gain = found["D-PACE README", "Qwen3-4B main settings", "emitted length gain, low end"]
     assert gain["verdict"] == "same direction" and gain["measured"] > 10
     assert "target tiny, published Qwen/Qwen3-4B" in gain["condition"]
+    assert "drafter with slots lookup, published masks; trained on own" in gain["condition"]
     high = found["D-PACE README", "Qwen3-4B main settings", "emitted length gain, high end"]
     assert high["measured"] >= gain["measured"]
     level = found["D-PAL abstract", "D-PACE", "acceptance length T=1"]
@@ -232,7 +241,7 @@ def test_cells_of_retrace_are_directions_at_most(retrace):
     gain = found["Section Main Results", "ReTrace vs DFlash", "relative gain in macro-average tau"]
     assert gain["verdict"] == "same direction" and gain["measured"] > 0
     assert "drafter with slots lookup, published masks" in gain["condition"]
-    assert "training data own, published Open-PerfectBlend" in gain["condition"]
+    assert "trained on own, published Open-PerfectBlend" in gain["condition"]
     assert "drafter with layers" not in gain["condition"]
     speedup = found["Table 2", "T=0/4B/ReTrace (16)", "GSM8K speedup"]
     assert speedup["verdict"] == "same direction"

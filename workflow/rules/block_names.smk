@@ -6,6 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 LOSSES, RETRACE = EXPERIMENT.settings.losses, EXPERIMENT.settings.retrace
 BLOCK_STATISTICS = ("lengths", "differences", "needed", "positions")
+NETWORK = ("layers", "block_size", "context", "shifted", "slots", "normalised_features")
 TIMED_STATISTICS = ("speed", "speed_differences")
 LOSS_FILES = (*BLOCK_STATISTICS, *(TIMED_STATISTICS if LOSSES.speed else ()))
 LOSS_STUDIES = {"losses": LOSSES.arms, "losses_grid": LOSSES.grid}
@@ -99,10 +100,23 @@ def block_histories(arms):
     ]
 
 
+def drafter_of(pairs):
+    """The row of the first DFlash drafter; others have its network."""
+    drafts = (EXPERIMENT.models[block_pair(pair)["draft"]] for pair in pairs)
+    return next(row for row in drafts if row["kind"] == "dflash")
+
+
+def network_of(pairs):
+    """What the drafters of a study are, whatever they are trained with."""
+    row = drafter_of(pairs)
+    return {key: row[key] for key in NETWORK}
+
+
 def trained_drafts(arms):
-    """Arm, number and draft of each training, as JSON."""
+    """Arm, number and draft of each training, and the network that all share, as JSON."""
     rows = trainings(arms)
     return as_json(
+        network=network_of(row["pair"] for row in rows),
         trained=[
             {
                 "arm": row["arm"],
@@ -110,7 +124,7 @@ def trained_drafts(arms):
                 "draft": block_pair(row["pair"])["draft"],
             }
             for row in rows
-        ]
+        ],
     )
 
 
@@ -214,18 +228,14 @@ def block_condition(study):
     """The condition of a study of block drafters, in the keys of the published one."""
     own = getattr(EXPERIMENT, study)
     block = LOSSES if study == "losses" else RETRACE
-    drafts = [EXPERIMENT.models[block_pair(pair)["draft"]] for pair in own.pairs]
-    first = next(row for row in drafts if row["kind"] == "dflash")
+    first = drafter_of(own.pairs)
     names = [use.name for use in block.domains]
     uses = {name: own.use(name) for name in names}
     budgets = {name: use.max_new_tokens for name, use in uses.items()}
     return {
         "target": identity(own.targets[0]),
         "block_size": first["block_size"],
-        "drafter": {
-            key: first[key]
-            for key in ("layers", "context", "shifted", "slots", "normalised_features")
-        },
+        "drafter": network_of(own.pairs),
         "training_data": ", ".join(
             data_of(use["name"]) for use in first["train"]["domains"]
         ),

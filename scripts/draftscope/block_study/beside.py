@@ -77,6 +77,18 @@ class Modes:
         ]
 
 
+def drafters(run: Mapping[str, Any], published: Mapping[str, Any]) -> list[str]:
+    """In words what of the drafter's network and of its training texts is not as published."""
+    found = [
+        f"drafter with {key.replace('_', ' ')} {run['drafter'][key]}, published {theirs}"
+        for key, theirs in published["drafter"].items()
+        if run["drafter"][key] != theirs
+    ]
+    if run["training_data"] != published["training_data"]:
+        found.append(f"trained on {run['training_data']}, published {published['training_data']}")
+    return found
+
+
 def widest(frame: pd.DataFrame) -> str:
     """All domains together, or the only one."""
     return domains_of(frame)[-1]

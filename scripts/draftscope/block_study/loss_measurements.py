@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from draftscope.block_study.beside import SETTING, Modes, first, none, value, widest
+from draftscope.block_study.beside import SETTING, Modes, drafters, first, none, value, widest
 from draftscope.exhibits.measurement import measurement
 
 STUDY = "losses"
@@ -23,8 +23,8 @@ class LossMeasurements:
         lengths, differences, speed: schemas block_lengths, block_differences and
             block_speed_differences (None where nothing was timed).
         losses: label of an arm -> name of its loss.
-        run, published: the condition of this run and the published one: target, data; laws (of this
-            run) and modes (published).
+        run, published: the condition of this run and the published one: target, data, drafter
+            (settings of its network), training_data; laws (of this run) and modes (published).
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class LossMeasurements:
                 [
                     f"target {self.run['target']}, published {self.published['target']}",
                     f"domains {', '.join(self.run['data'])}, published: {self.published['data']}",
+                    *drafters(self.run, self.published),
                     *(self.modes.differences(label[0]) if label else []),
                 ][self.run["target"] == self.published["target"] :]
             )

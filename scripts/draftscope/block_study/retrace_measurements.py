@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from draftscope.block_study.beside import SETTING, Modes, first, none, value, widest
+from draftscope.block_study.beside import SETTING, Modes, drafters, first, none, value, widest
 from draftscope.exhibits.measurement import measurement
 
 STUDY = "retrace"
@@ -65,14 +65,10 @@ class RetraceMeasurements:
     def _differences(self, label: str, benchmark: str | None) -> list[str]:
         notes = [
             f"{key.replace('_', ' ')} {self.run[key]}, published {self.published[key]}"
-            for key in ("target", "block_size", "training_data")
+            for key in ("target", "block_size")
             if self.run[key] != self.published[key]
         ]
-        notes += [
-            f"drafter with {key.replace('_', ' ')} {self.run['drafter'][key]}, published {theirs}"
-            for key, theirs in self.published["drafter"].items()
-            if self.run["drafter"][key] != theirs
-        ]
+        notes += drafters(self.run, self.published)
         wanted = [benchmark] if benchmark in self.published["data"] else []
         if not wanted and set(self.benchmarks) != set(self.published["prompts"]):
             notes.append(f"domains {', '.join(self.run['data'])}")

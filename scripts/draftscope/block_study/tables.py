@@ -154,11 +154,19 @@ def needed(frame: pd.DataFrame, *, number: str, confidence: float) -> Table:
     return Table(table[order], caption, notes, whole | {"effect": "+.3f"}, headers)
 
 
-def training(histories: Mapping[tuple[str, int], pd.DataFrame], *, number: str) -> Table:
+def training(
+    histories: Mapping[tuple[str, int], pd.DataFrame],
+    *,
+    number: str,
+    network: str,
+    backbone: str | None = None,
+) -> Table:
     """How each draft was trained and what its held-out texts say.
 
     Args:
         histories: (arm, training) -> schema block_training_history.
+        network: what the drafters are, in a sentence.
+        backbone: the arm that the others start from, and are trained on from by unrolled rounds.
     """
     rows = []
     for (arm, number_of, *_), history in histories.items():
@@ -185,7 +193,13 @@ def training(histories: Mapping[tuple[str, int], pd.DataFrame], *, number: str) 
             "Held-out tau: acceptance length of a greedy replay of texts that no step visits, bonus token "
             "included. It is higher than on the prompts that are measured where those are harder."
         ),
+        network,
     ]
+    if backbone is not None:
+        notes.append(
+            f"Arms other than {backbone}: held-out tau is that of second rounds, tokens of a block that "
+            f"follows another one, and not to be set beside that of {backbone}."
+        )
     columns = ["arm", "training", "steps", "tokens", "kept", "tau_before", "tau"]
     frame = pd.DataFrame(rows, columns=columns)
     return Table(frame, f"{number}. How the drafts were trained", notes, {}, headers)

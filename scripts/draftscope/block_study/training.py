@@ -10,7 +10,24 @@ import pandas as pd
 from draftscope import records
 from draftscope.errors import UserError
 
+# What DFlash has, where a drafter of this project may differ.
+PUBLISHED = {"context": "fused", "shifted": False, "slots": "masks", "normalised_features": False}
 Histories = dict[tuple[str, int], pd.DataFrame]
+
+
+def network_words(network: Mapping[str, Any]) -> str:
+    """A sentence that says what the drafters are, and what of it DFlash has otherwise.
+
+    Args:
+        network: settings of their row in the registry of models.
+    """
+    found = f"Drafters: {network['layers']} layers, blocks of {network['block_size']}"
+    own = [
+        f"{key.replace('_', ' ')} {str(network[key]).lower()} (DFlash: {str(theirs).lower()})"
+        for key, theirs in PUBLISHED.items()
+        if network[key] != theirs
+    ]
+    return f"{found}; not as published: {', '.join(own)}." if own else f"{found}, as published."
 
 
 def read_histories(trained: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Histories:
