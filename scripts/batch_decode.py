@@ -24,14 +24,12 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
-    from draftscope.threads import share_cores
     from draftscope.values import decoding_law, distinct_numbers, whole_numbers
 
     counted = ("prompts", "budget", "repeats", "draft_length", "threads")
     whole_numbers(settings, **dict.fromkeys(counted, 1))
     distinct_numbers(settings, "sizes", 1)
     decoding_law(settings)
-    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401
     from draftscope import records

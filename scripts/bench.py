@@ -155,9 +155,7 @@ def certificates(names: Sequence[str]) -> Found:
 def against_transformers(arguments: argparse.Namespace, names: Sequence[str]) -> Found:
     """Ratios of transformers' time and ours, on the given model."""
     from draftscope import runtime
-    from draftscope.threads import share_cores
 
-    share_cores()
     runtime.prepare(arguments.threads)
     import torch
     from draftscope import benchmarks, models, records

@@ -27,14 +27,12 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
-    from draftscope.threads import share_cores
     from draftscope.values import decoding_law, distinct_numbers, whole_numbers
 
     counted = ("prompts", "budget", "samples", "repeats", "batch_size", "threads")
     whole_numbers(settings, **dict.fromkeys(counted, 1), warm_up=0)
     distinct_numbers(settings, "draft_lengths", 0)
     decoding_law(settings)
-    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401  (registers the schema of live texts)
     from draftscope import records

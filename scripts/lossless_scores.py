@@ -25,12 +25,10 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
-    from draftscope.threads import share_cores
     from draftscope.values import decoding_law, whole_numbers
 
     whole_numbers(settings, threads=1, position_chunk=1)
     decoding_law(settings)
-    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401
     from draftscope import models, records

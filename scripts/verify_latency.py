@@ -21,12 +21,10 @@ def main() -> None:
     settings = json_argument(arguments.settings)
 
     from draftscope import runtime
-    from draftscope.threads import share_cores
     from draftscope.values import distinct_numbers, whole_numbers
 
     whole_numbers(settings, context=1, repeats=1, threads=1)
     distinct_numbers(settings, "tokens", 1)
-    share_cores()
     runtime.prepare(settings["threads"])
     import draftscope.lossless.live_schemas  # noqa: F401
     from draftscope import models, records

@@ -1,4 +1,4 @@
-"""How a compute job uses its machine; call it before anything imports transformers."""
+"""How a compute job uses its machine; call it before anything imports torch or transformers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def prepare(threads: int) -> None:
-    """Go offline, claim GPUs, fix the number of CPU threads, prefer deterministic kernels.
+    """Go offline, claim GPUs, fix number and manners of CPU threads, prefer deterministic kernels.
 
     The number of threads moves floating-point sums, so it is a setting and not what the machine
     happens to have. Where no deterministic kernel exists, the usual one runs.
@@ -21,6 +21,10 @@ def prepare(threads: int) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # By default a thread that waits for another spins. Where anything else runs on the machine, it
+    # keeps the core from the very thread it waits for, and a step takes many times as long; so
+    # threads give their core up after a moment. Read once, when torch loads OpenMP.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     keep_freed_memory()
     claim_gpus()
     import torch
