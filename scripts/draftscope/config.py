@@ -24,7 +24,6 @@ from draftscope.errors import UserError
 from draftscope.interventions.settings import (
     Interventions,
     InterventionStudy,
-    Training,
     resolve_interventions,
 )
 from draftscope.lossless.settings import Live, Lossless, resolve_live
@@ -34,6 +33,7 @@ from draftscope.resolved import Resolved
 from draftscope.stage import DomainUse, Fraction, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest, validate
 from draftscope.tokens.settings import Tokens
+from draftscope.training.settings import BlockTraining, Training
 
 # What else lies in results/.
 RESERVED = ("README.md", "bench", "example")
@@ -125,6 +125,7 @@ class Experiment(Strict):
     certificates: Certificates
     training: Training
     interventions: Interventions
+    block_training: BlockTraining
     losses: block_study.Losses
     retrace: block_study.Retrace
     scorecard: Scorecard

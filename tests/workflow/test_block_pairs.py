@@ -40,7 +40,7 @@ def block_project(folder) -> Project:
     }  # fmt: skip
     project.configure("pairs.yaml", PAIRS | pairs)
     experiment = yaml.safe_load((project.folder / "tiny/config.yaml").read_text())
-    experiment["training"] = {"threads": 1}
+    experiment["block_training"] = {"threads": 1}
     experiment["pairs"].append("blocks")
     experiment["choice"]["cost_ratios"]["tiny-blocks"] = 0.1
     experiment["position"]["configurations"] = [

@@ -56,7 +56,7 @@ def study_project(folder) -> Project:
     both = [arm("ce_decay"), arm("dpace")]
     experiment |= {
         "studies": ["position", "losses", "retrace"],
-        "training": STAGE,
+        "block_training": STAGE,
         "losses": STAGE
         | {
             "domains": [{"name": "small", "prompts": 8, "max_new_tokens": 40},

@@ -2,6 +2,7 @@
 # Makes: models/{model}/ with the weights of a block drafter, and history.parquet, its learning curve.
 # Why: arms of a study differ in their loss, variant or seed alone; texts and target are shared.
 
+BLOCK_TRAINING = EXPERIMENT.settings.block_training
 TRAINED_BLOCKS = [
     name for name in TRAINED if EXPERIMENT.models[name]["kind"] in BLOCK_DRAFTS
 ]
@@ -25,18 +26,18 @@ rule train_block_draft:
         model=alternatives(TRAINED_BLOCKS),
     conda:
         "../../envs/gpu.yaml"
-    threads: TRAINING.threads
+    threads: BLOCK_TRAINING.threads
     resources:
         **requests(
-            TRAINING,
+            BLOCK_TRAINING,
             lambda wildcards: [teacher_of(EXPERIMENT.models[wildcards.model])],
         ),
     params:
         settings=lambda wildcards: as_json(
             model=EXPERIMENT.models[wildcards.model],
-            **compute(EXPERIMENT.settings.training),
+            **compute(BLOCK_TRAINING),
         ),
-        cache=TRAINING.teacher_cache_mb,
+        cache=BLOCK_TRAINING.teacher_cache_mb,
         base=lambda wildcards, input: ["--base", *input.base] if input.base else [],
         code=lambda wildcards: digest(
             "train_block_draft.py",

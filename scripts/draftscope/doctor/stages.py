@@ -14,7 +14,11 @@ from draftscope.stage import Stage
 PACKAGES = {"flash_attention_2": "flash_attn"}
 # Studies that a stage works for, where these are not the one of its name; the first two work for all.
 EVERY_STUDY = ("generation", "scoring")
-STUDIES = {"trees": {"domains"}, "training": {"interventions", "losses", "retrace"}}
+STUDIES = {
+    "trees": {"domains"},
+    "training": {"interventions"},
+    "block_training": {"losses", "retrace"},
+}
 
 
 def check_stages(experiment: Resolved, findings: Findings) -> None:

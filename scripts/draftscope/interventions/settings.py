@@ -12,19 +12,7 @@ from pydantic import Field, model_validator
 from draftscope import registry
 from draftscope.errors import UserError
 from draftscope.stage import DomainUse, Positive, Stage, no_duplicates
-from draftscope.strict import Flag, Name, Number, Strict, nearest
-
-
-class Training(Stage):
-    dtype: Literal["float32", "bfloat16"] = Field(
-        description="that passes are computed in; trained weights are float32"
-    )
-    teacher_cache_mb: Positive = Field(
-        description="memory for the target's states of training texts; moves no number"
-    )
-    recompute: Flag = Field(
-        description="hold less of long texts in memory and compute it twice; moves no number"
-    )
+from draftscope.strict import Name, Number, Strict, nearest
 
 
 class Arm(Strict):
