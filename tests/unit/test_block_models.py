@@ -137,12 +137,20 @@ def test_a_file_that_changed_or_vanished_since_is_refused(tmp_path, target):
         opened(tmp_path)
 
 
-def test_a_memory_of_another_variant_is_refused(tmp_path, target):
-    saved(tmp_path, target, tiny_network(target), None, ReTrace(16, "gated"))
+@pytest.mark.parametrize(
+    ("made", "said", "why"),
+    [
+        ("gated", "corrected_gated", "it holds variant gated, its record corrected_gated"),
+        ("none", "overwrite", "it holds variant none, its record overwrite"),
+        ("gated", "gatted", "the record's variant gatted is none of"),
+    ],
+)
+def test_a_memory_of_another_variant_is_refused(tmp_path, target, made, said, why):
+    saved(tmp_path, target, tiny_network(target), None, ReTrace(16, made))
     record = json.loads((tmp_path / "model.json").read_text())
-    record["variant"] = "corrected_gated"
-    (tmp_path / "model.json").write_text(json.dumps(record))
-    with pytest.raises(UserError, match=r"holds memory.correction.weight as nothing"):
+    assert record["variant"] == made
+    (tmp_path / "model.json").write_text(json.dumps(record | {"variant": said}))
+    with pytest.raises(UserError, match=why):
         opened(tmp_path, retrace)
 
 

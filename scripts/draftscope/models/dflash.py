@@ -69,6 +69,7 @@ def save(
     target: LoadedModel,
     how: str,
     parts: Mapping[str, nn.Module] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the weights to `folder/weights`, whole or not at all; returns the record's part.
 
@@ -78,12 +79,14 @@ def save(
         target: whose states it reads.
         how: what was done, for the revision.
         parts: further networks, by name; their weights are kept under it.
+        more: what else file and record have to agree on.
     """
     about = {
         "learnt_from": {"name": target.name, "revision": target.revision},
         "tokenizer_sha256": target.tokenizer_sha256,
         "shape": network.shape.as_json(),
         "target_head": target.head_size,
+        **(more or {}),
     }
     tensors = _tensors(network, parts or {})
     if len(vocabulary) != target.head_size:
@@ -145,7 +148,7 @@ def load_network(
     if vocabulary is None:
         vocabulary = torch.arange(head)
     elif not _ascends(vocabulary, head):
-        raise _damaged(record, f"its {VOCABULARY} is no ascending list of ids below {head}")
+        raise damaged(record, f"its {VOCABULARY} is no ascending list of ids below {head}")
     with torch.device("meta"):
         network = DFlash(Shape.from_json(record["shape"]))
     wanted = _shapes({NETWORK: network} | {f"{name}.": part for name, part in parts.items()})
@@ -153,7 +156,7 @@ def load_network(
     for key in sorted(wanted.keys() | found.keys()):
         if wanted.get(key) != found.get(key):
             said = f"holds {key} as {found.get(key, 'nothing')}, its shape asks for"
-            raise _damaged(record, f"it {said} {wanted.get(key, 'nothing')}")
+            raise damaged(record, f"it {said} {wanted.get(key, 'nothing')}")
     for prefix, module in ((NETWORK, network), *((f"{n}.", part) for n, part in parts.items())):
         own = {key.removeprefix(prefix): value for key, value in tensors.items()}
         # Copied out of the file: where it lies there moves the last bits of what is computed.
@@ -189,14 +192,15 @@ def _read(record: Mapping[str, Any]) -> dict[str, Tensor]:
             about = json.loads((file.metadata() or {})["draft"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-        raise _damaged(record, f"it cannot be read ({error})") from error
+        raise damaged(record, f"it cannot be read ({error})") from error
     for key, value in about.items():
         if record.get(key) != value:
-            raise _damaged(record, f"it holds {key} {value}, its record {record.get(key)}")
+            raise damaged(record, f"it holds {key} {value}, its record {record.get(key)}")
     return tensors
 
 
-def _damaged(record: Mapping[str, Any], why: str) -> UserError:
+def damaged(record: Mapping[str, Any], why: str) -> UserError:
+    """What to say of a file of weights that is not the one of its record."""
     path = Path(record["location"]) / CONVERTED / FILE
     return UserError(
         f"model {record['name']}: {path} is damaged or belongs to another record: {why}; delete "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from draftscope.drafters.dflash import DFlash
-from draftscope.drafters.retrace import PART, ReTrace
+from draftscope.drafters.retrace import PART, VARIANTS, ReTrace
 from draftscope.models import dflash
 from draftscope.models.dflash import assemble, resolve
 from draftscope.models.loaded import LoadedModel, Weights
@@ -39,15 +39,18 @@ def save(
         base: record of the DFlash drafter that training started from.
         Others as `dflash.save`.
     """
-    made = dflash.save(name, network, vocabulary, folder, target, how, {PART: memory})
     started = {"name": base["name"], "revision": base["revision"]}
-    return made | {"trained_from": started, "variant": memory.variant}
+    more = {"trained_from": started, "variant": memory.variant}
+    return dflash.save(name, network, vocabulary, folder, target, how, {PART: memory}, more)
 
 
 def load_weights(
     record: Mapping[str, Any], dtype: torch.dtype | None, device: Any, attention: str
 ) -> Weights:
     """Load drafter and memory beside the record; errors as those of kind dflash."""
+    variant = record["variant"]
+    if variant not in VARIANTS:
+        raise dflash.damaged(record, f"the record's variant {variant} is none of {VARIANTS}")
     with torch.device("meta"):
-        memory = ReTrace(record["shape"]["width"], record["variant"])
+        memory = ReTrace(record["shape"]["width"], variant)
     return Weights(dflash.load_network(record, dtype, {PART: memory}), None, None)
