@@ -7,9 +7,10 @@ from draftscope import registry
 from draftscope.block_study import settings
 from draftscope.config import Experiment, load
 from draftscope.errors import UserError
-from draftscope.strict import validate
+from draftscope.strict import load_yaml, validate
 from experiments import LAPTOP, PAPER, ROOT, merged, registries
 
+ABLATIONS = load_yaml(ROOT / "config/retrace_ablations.yaml")
 ASKED = {"studies": ["position", "losses", "retrace"]}
 DFLASH = """
   kind: dflash
@@ -40,9 +41,18 @@ def test_the_laptop_and_the_published_scale_are_planned():
         drafts = [found.models[found.losses.pairs[p]["draft"]] for a in block.grid for p in a.pairs]
         assert {row["block_size"] for row in drafts} == {block_size}
         assert {row["loss"]["name"] for row in drafts} == losses
-        variants = [found.models[found.retrace.pairs[a.pairs[0]]["draft"]].get("variant")
-                    for a in found.settings.retrace.arms]  # fmt: skip
-        assert variants == [None, "none", "overwrite", "gated", "corrected_gated"]
+
+
+@pytest.mark.parametrize(
+    ("over", "ablations"),
+    [({}, []), (ABLATIONS, ["overwrite", "gated"]), (PAPER, ["overwrite", "gated"])],
+    ids=["laptop", "ablations", "paper"],
+)
+def test_retrace_stands_beside_its_backbone_and_its_control(over, ablations):
+    found = load(merged(LAPTOP, over) | ASKED, ROOT)
+    variants = [found.models[found.retrace.pairs[a.pairs[0]]["draft"]].get("variant")
+                for a in found.settings.retrace.arms]  # fmt: skip
+    assert variants == [None, "none", *ablations, "corrected_gated"]
 
 
 def test_texts_that_the_experiment_has_not_are_sized_by_the_study():
@@ -110,7 +120,7 @@ VARIANTS = LAPTOP["retrace"]["arms"]
          "losses.speed.domains: 'maths' is not among losses.domains; did you mean 'math'"),
         ("losses", {"speed": LAPTOP["losses"]["speed"] | {"prompts": 33}},
          "losses.speed.prompts: 33 prompts of 'math' are wanted, it has 32 here"),
-        ("retrace", {"control": "gated"}, "retrace.control 'gated' has not the variant none"),
+        ("retrace", {"control": "corrected_gated"}, "'corrected_gated' has not the variant none"),
         ("retrace", {"backbone": "none"}, "is of kind dflash, not retrace"),
         (
             "retrace",
