@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from draftscope.block_training.rows import DECAYING, PUBLISHED_DECAY
+from draftscope.block_training.rows import published_decay
 from draftscope.checkpoints import BLOCK_DRAFTS
 from draftscope.errors import UserError
 
@@ -61,14 +61,10 @@ def completed(name: str, models: Models) -> dict[str, Any]:
     loss = row.get("loss")
     if row["kind"] != "retrace" or loss is None or loss["decay"] is not None:
         return row
-    size = models[row["base"]]["block_size"]
-    decay = PUBLISHED_DECAY.get(size)
-    if decay is None and loss["name"] in DECAYING:
-        raise UserError(
-            f"model {name!r}: loss.decay is missing: none is published for blocks of {size}, as its base "
-            f"{row['base']!r} has them (only for {', '.join(map(str, PUBLISHED_DECAY))}); half the block "
-            "size is near"
-        )
+    try:
+        decay = published_decay(loss["name"], models[row["base"]]["block_size"])
+    except ValueError as error:
+        raise UserError(f"model {name!r} on the blocks of {row['base']!r}: {error}") from None
     return row | {"loss": loss | {"decay": decay}}
 
 

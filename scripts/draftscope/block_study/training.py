@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from draftscope import records
+from draftscope.block_training.rows import Dflash
 from draftscope.errors import UserError
 
-# What DFlash has, where a drafter of this project may differ.
-PUBLISHED = {"context": "fused", "shifted": False, "slots": "masks", "normalised_features": False}
+# Settings in which a drafter of this project may differ from DFlash, which has their defaults.
+OWN = ("context", "shifted", "slots", "normalised_features")
 Histories = dict[tuple[str, int], pd.DataFrame]
 
 
@@ -22,9 +23,10 @@ def network_words(network: Mapping[str, Any]) -> str:
         network: settings of their row in the registry of models.
     """
     found = f"Drafters: {network['layers']} layers, blocks of {network['block_size']}"
+    published = {key: Dflash.model_fields[key].default for key in OWN}
     own = [
         f"{key.replace('_', ' ')} {str(network[key]).lower()} (DFlash: {str(theirs).lower()})"
-        for key, theirs in PUBLISHED.items()
+        for key, theirs in published.items()
         if network[key] != theirs
     ]
     return f"{found}; not as published: {', '.join(own)}." if own else f"{found}, as published."

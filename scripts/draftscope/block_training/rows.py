@@ -20,6 +20,21 @@ LOSS_NAMES = (
 PUBLISHED_DECAY = {8: 4.0, 10: 5.0, 16: 7.0}
 
 
+def published_decay(loss: str, block_size: int) -> float | None:
+    """The decay of a loss for blocks of this size; None where it is not published, nor asked for.
+
+    Raises:
+        ValueError: the loss needs a decay and none is published.
+    """
+    decay = PUBLISHED_DECAY.get(block_size)
+    if decay is None and loss in DECAYING:
+        raise ValueError(
+            f"loss.decay is missing: none is published for block size {block_size} "
+            f"(only for {', '.join(map(str, PUBLISHED_DECAY))}); half the block size is near"
+        )
+    return decay
+
+
 class Loss(Strict):
     name: Literal[LOSS_NAMES] = Field(description="what is compared and what weighs it")
     smoothing: Annotated[Number, Field(ge=0, lt=1)] = Field(
@@ -126,11 +141,8 @@ class Dflash(Strict):
 
     @model_validator(mode="after")
     def _decay_is_known(self) -> Dflash:
-        if self.loss.name in DECAYING and self.loss.decay is None:
-            raise ValueError(
-                f"loss.decay is missing: none is published for block size {self.block_size} "
-                f"(only for {', '.join(map(str, PUBLISHED_DECAY))}); half the block size is near"
-            )
+        if self.loss.decay is None:
+            published_decay(self.loss.name, self.block_size)
         return self
 
 

@@ -15,8 +15,8 @@ which a short training does not make up for.
 Three further choices leave the paper's network, for trainings of minutes. With a context of its own,
 a draft layer that starts as a copy of a layer of the target reads what that layer reads: keys and
 values begin as the target's. Shifted, a slot's state predicts the token behind the slot, as states of
-the target do, so that what is copied keeps its meaning; the last slot is then not computed. And slots may hold what prompt
-lookup proposes instead of masks (`drafters.slots`).
+the target do, so that what is copied keeps its meaning; the last slot is then not computed. And slots
+may hold what prompt lookup proposes instead of masks (`drafters.slots`).
 
 n is a number of context positions, m of slots, both of one text.
 """
