@@ -126,7 +126,7 @@ def test_a_fault_names_file_line_and_field(tmp_path, format, line, message):
         (b'"text"\n', "x.jsonl:1: expected a JSON object, found str"),
         (b"# HELP vllm:spec_decode_num_drafts x\n", "counters of a server.*--format vllm-counters"),
         (b'{"prompt_id": "\xff", "accepted": [1]}\n', "byte 16 of the line .0xff. is not UTF-8"),
-        (gzip.compress(b'{"prompt_id": "a", "accepted": [1]}\n')[:-9], "gzip, but damaged or cut"),
+        (gzip.compress(mtime=0, data=b'{"prompt_id": "a", "accepted": [1]}\n')[:-9], "gzip, but damaged or cut"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_json_lines(tmp_path, content, message):
