@@ -151,7 +151,7 @@ def test_replay_of_proposals_is_the_live_loop_round_for_round(law, target, draft
     rounds = differ = 0
     for loaded in (draft, narrow):
         drafter, blocks = BlockDraft(loaded, target), TextBlocks(loaded, target)
-        for prompt in ([2], [1, 0, 3]):
+        for prompt in ([2], [1, 0, 3], [0, 1, 0, 1]):
             for gamma in (2, 6):
                 decoded = live(drafter, prompt, gamma, law, 25, key=f"replay {gamma}",
                                eos_ids=frozenset({3} if gamma == 2 else ()))  # fmt: skip

@@ -1,8 +1,10 @@
 """What stands in the slots of a block: the same live and along a known text, and never the future."""
 
+import numpy as np
 import pytest
 import torch
-from block_models import tiny_network, tiny_target
+from block_models import saved, tiny_network, tiny_target
+from draftscope.drafters.block import BlockDraft
 from draftscope.drafters.dflash import MASK
 from draftscope.drafters.slots import Slots, block_tokens
 from hypothesis import given
@@ -76,3 +78,40 @@ def test_a_block_begins_as_embeddings_and_masks(network):
     inputs.sum().backward()
     assert torch.equal(network.mask_embedding.grad, torch.full_like(network.mask_embedding, 6))
     network.zero_grad(set_to_none=True)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_what_stands_in_a_slot_is_added_to_its_own_state(shifted):
+    network = tiny_network(tiny_target(), SIZE, own=shifted, looked_up=True)
+    slots, positions = torch.randn(SIZE, network.shape.width), torch.arange(SIZE)
+    weight = network.guess_weight
+
+    def states(weights, share):
+        with torch.no_grad():
+            weight.weight.fill_(weights)
+            weight.bias.fill_(share)
+            return network(slots, positions, network.no_keys_values())
+
+    alone = states(0.0, 0.0)
+    torch.testing.assert_close(states(0.0, 0.7), alone + 0.7 * slots)
+    by_state = 0.2 * alone.sum(-1, keepdim=True) - 0.1
+    torch.testing.assert_close(states(0.2, -0.1), alone + by_state * slots)
+
+
+def test_a_drafter_that_trusts_its_slots_drafts_what_lookup_proposes(tmp_path):
+    target = tiny_target()
+    # Rows of the head at right angles: the most probable token of an embedding is its own.
+    rows = 3 * torch.eye(6, 16)
+    target.model.get_input_embeddings().weight.copy_(rows)
+    target.model.get_output_embeddings().weight.copy_(rows)
+    text, drafted = [1, 2, 3, 4, 1, 2], [3, 4, 1, 2]
+    for trust, same in ((100.0, True), (0.0, False)):
+        network = tiny_network(target, SIZE, looked_up=True)
+        with torch.no_grad():
+            network.guess_weight.weight.zero_()
+            network.guess_weight.bias.fill_(trust)
+        draft = BlockDraft(saved(tmp_path / str(trust), target, network), target)
+        with torch.inference_mode():
+            draft.start(text, np.random.default_rng(0))
+            found = draft.propose(SIZE - 1).ids.tolist()
+        assert (found == drafted) == same

@@ -90,7 +90,8 @@ class Dflash(Strict):
     slots: Literal["masks", "lookup"] = Field(
         default="masks",
         description="what stands in the slots behind the anchor: masks, as published; or the tokens "
-        "that prompt lookup proposes there, masks where it proposes none",
+        "that prompt lookup proposes there, masks where it proposes none, each also added to the state "
+        "of its slot by a weight that is learnt",
     )
     init: Literal["target", "random"] = Field(
         default="target", description="draft layers start as copies of the target's, or random"

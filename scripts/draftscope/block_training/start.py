@@ -29,6 +29,7 @@ _NAMES = {
     "down": "mlp.down_proj",
 }
 SPREAD = 0.02  # of random weights, as the models of this family begin
+GUESS_WEIGHT = 0.5  # of what stands in a slot, beside the state that the layers make of it
 
 
 def shape_for(target: LoadedModel, row: Mapping[str, Any]) -> Shape:
@@ -109,6 +110,9 @@ def begin(net: DFlash, target: LoadedModel, row: Mapping[str, Any]) -> None:
     for parameter in net.parameters():
         if parameter.dim() > 1 or parameter is net.mask_embedding:
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * SPREAD)
+    if net.shape.looked_up:
+        net.guess_weight.weight.zero_()
+        net.guess_weight.bias.fill_(GUESS_WEIGHT)
     if row["init"] == "random":
         return
     body, shape = target.model.base_model, net.shape

@@ -16,7 +16,9 @@ Three further choices leave the paper's network, for trainings of minutes. With 
 a draft layer that starts as a copy of a layer of the target reads what that layer reads: keys and
 values begin as the target's. Shifted, a slot's state predicts the token behind the slot, as states of
 the target do, so that what is copied keeps its meaning; the last slot is then not computed. And slots
-may hold what prompt lookup proposes instead of masks (`drafters.slots`).
+may hold what prompt lookup proposes instead of masks (`drafters.slots`); what stands in a slot is then
+added to its state once more behind the layers, by a weight that the state gives, so that to confirm a
+guess need not be learnt layer by layer.
 
 n is a number of context positions, m of slots, both of one text.
 """
@@ -173,6 +175,8 @@ class DFlash(nn.Module):
             self.context_norm = Norm(shape.width, shape.norm_eps)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width, shape.norm_eps)
+        if shape.looked_up:
+            self.guess_weight = nn.Linear(shape.width, 1)
 
     def fuse(self, features: Tensor) -> Tensor:
         """Context of the target's hidden states [n, layers read * width], in order.
@@ -235,8 +239,15 @@ class DFlash(nn.Module):
             mask: bool [m, n + m], True where a slot (row) sees a context position or slot;
                 None: all see all, which is right for one block after its own context.
         """
-        if not self.shape.shifted:
-            return self._through(slots, positions, past, mask)
+        if self.shape.shifted:
+            states = self._shifted(slots, positions, past, mask)
+        else:
+            states = self._through(slots, positions, past, mask)
+        return states + self.guess_weight(states) * slots if self.shape.looked_up else states
+
+    def _shifted(
+        self, slots: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None
+    ) -> Tensor:
         size, context = self.shape.block_size, past[0][0].shape[1]
         kept = torch.arange(len(slots), device=slots.device).view(-1, size)[:, :-1].flatten()
         if mask is not None:
