@@ -38,6 +38,7 @@ def main() -> None:
     from draftscope.lossless.decoding import first_prompts
     from draftscope.lossless.opening import open_pair
     from draftscope.prompts import render
+    from draftscope.prompts.digests import digests
 
     try:
         rules = [relaxed(Criterion.of(row)) for row in settings["rules"]]
@@ -65,7 +66,7 @@ def main() -> None:
     condition |= {"law": GREEDY_LAW, "engine": "live", "threads": settings["threads"]}
     made = {"seed": settings["seed"], "device": str(pair.target.device)}
     records.write(arguments.texts, texts, "certificate_texts", condition, made)
-    records.write(arguments.rounds, rounds, "rounds", condition, made)
+    records.write(arguments.rounds, rounds, "rounds", condition, made, digests(rows))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def main() -> None:
 
     from draftscope.acceptance import logs, printing
     from draftscope.acceptance.compare import Plan, compare, sentences
-    from draftscope.acceptance.conditions import comparable
+    from draftscope.acceptance.conditions import comparable, require_same_texts
 
     first, second = (
         logs.one_loop(path, _pairs(getattr(arguments, side), side), side)
@@ -109,6 +109,7 @@ def main() -> None:
     shared, differs = comparable(
         first.condition, second.condition, (first.path, second.path), may_differ
     )
+    require_same_texts(first.prompts, second.prompts, (first.path, second.path))
     plan = Plan(chosen, margins, effects, 1 - arguments.confidence, arguments.power, arguments.seed)
     found = compare(first.sums, second.sums, plan)
     notes = printing.notes(plan, differs)

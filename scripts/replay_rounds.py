@@ -7,6 +7,7 @@ drafter what it proposes at every position. Writes the rounds of the speculative
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from draftscope import records
 from draftscope.checkpoints import BLOCK_DRAFTS
 from draftscope.drafters import of_text
 from draftscope.errors import UserError, command, json_argument
+from draftscope.prompts.digests import digests
 from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
 from draftscope.replay.blocks import proposed, read_proposals
 from draftscope.shards import require_complete
@@ -57,8 +59,11 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
 
+    texts = None
     if arguments.prompts:
         require_complete(arguments.trajectories, arguments.prompts)
+        shards = [records.read(path, "prompts").to_pylist() for path in arguments.prompts]
+        texts = digests(itertools.chain(*shards))
     trajectories = records.read_many(arguments.trajectories, "trajectories")
     condition = records.condition(trajectories)
     of_blocks = settings["draft_settings"]["kind"] in BLOCK_DRAFTS
@@ -110,7 +115,7 @@ def main() -> None:
 
     extra = {"seed": settings["seed"], **left_out(replays)}
     rounds = rounds_table(replays)
-    records.write(arguments.rounds, rounds, "rounds", condition, extra)
+    records.write(arguments.rounds, rounds, "rounds", condition, extra, texts)
     records.write(arguments.expected, expected_table(replays), "expected", condition, extra)
     log.info(
         "%s, %s, %s: %d trajectories, %d rounds, rule %s; %d positions left out (%.3f%%)",

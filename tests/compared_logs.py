@@ -39,7 +39,7 @@ def micro(found, metric="accepted_length"):
     return row_of(found, "micro", metric)
 
 
-def write(path, drawn, condition=CONDITION):
-    """A file of rounds."""
-    records.write(path, logs.round_rows(drawn, GAMMA), "rounds", condition)
+def write(path, drawn, condition=CONDITION, prompts=None):
+    """A file of rounds; `prompts`: digests of the texts behind its ids."""
+    records.write(path, logs.round_rows(drawn, GAMMA), "rounds", condition, prompts=prompts)
     return path

@@ -3,6 +3,8 @@
 Every file carries two records in its metadata. The *condition* says under which settings its
 rows were measured; files of different conditions are not compared unless the caller names the
 keys that may differ. The *provenance* says how the file came about and never blocks anything.
+A file may also say which texts its prompt ids stand for, so that prompts are paired with
+themselves alone.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ __all__ = [
     "common_condition",
     "condition",
     "none_if_nan",
+    "prompt_digests",
     "provenance",
     "read",
     "read_many",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 PACKAGES = ("torch", "transformers", "numpy", "pyarrow", "scipy", "statsmodels", "snakemake")
 _CONDITION, _PROVENANCE, _SCHEMA = b"condition", b"provenance", b"schema_name"
+_PROMPTS = b"prompts"
 
 
 def write(
@@ -51,6 +55,7 @@ def write(
     schema: str,
     condition: Mapping[str, Any],
     provenance_extra: Mapping[str, Any] | None = None,
+    prompts: Mapping[str, str] | None = None,
 ) -> None:
     """Write rows as Parquet under the schema of that name.
 
@@ -59,6 +64,7 @@ def write(
         schema: key of `SCHEMAS`.
         condition: the settings the rows were measured under (JSON values).
         provenance_extra: what the caller knows beyond the general provenance (seed, device).
+        prompts: prompt id -> digest of its text, see `prompts.digests.digests`.
 
     Raises:
         ValueError: a column is missing or foreign, of another type, null where the schema
@@ -67,13 +73,14 @@ def write(
     expected = SCHEMAS[schema]
     table = _as_table(rows, expected, schema)
     _check_values(table, expected, schema)
-    table = table.replace_schema_metadata(
-        {
-            _SCHEMA: schema.encode(),
-            _CONDITION: _dump(condition),
-            _PROVENANCE: _dump(_general_provenance() | dict(provenance_extra or {})),
-        }
-    )
+    about = {
+        _SCHEMA: schema.encode(),
+        _CONDITION: _dump(condition),
+        _PROVENANCE: _dump(_general_provenance() | dict(provenance_extra or {})),
+    }
+    if prompts is not None:
+        about[_PROMPTS] = _dump(prompts)
+    table = table.replace_schema_metadata(about)
     with atomic(path, "wb") as file:
         pq.write_table(table, file, compression="zstd")
 
@@ -183,6 +190,11 @@ def condition(source: str | os.PathLike | pa.Table) -> dict[str, Any]:
 def provenance(source: str | os.PathLike | pa.Table) -> dict[str, Any]:
     """How a file came about: seed, versions, commit, command, host, device."""
     return _metadata(source, _PROVENANCE)
+
+
+def prompt_digests(source: str | os.PathLike | pa.Table) -> dict[str, str]:
+    """Prompt id -> digest of its text; empty where the file does not say."""
+    return _metadata(source, _PROMPTS)
 
 
 def _metadata(source: str | os.PathLike | pa.Table, key: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from draftscope.engines.importing import import_requests
 from draftscope.engines.options import Options
 from draftscope.errors import UserError
 from draftscope.exhibits.tables import read_table
+from draftscope.prompts.digests import digests
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +34,30 @@ def test_conditions_must_agree_except_for_what_is_named():
     shared, differs = comparable(first, second, ("A", "A"), ("draft", "draft_length", "engine"))
     assert shared == {key: CONDITION[key] for key in ("target", "law", "domain")}
     assert differs["draft_length"] == (3, 5)
+
+
+def test_ids_that_stand_for_other_prompts_are_not_paired(tmp_path, call):
+    ours, theirs = two_drafts()
+    texts = [{"prompt_id": p, "messages_json": f"[{p}]", "text": p} for p in sorted(ours)]
+    other = [row | {"text": "another"} for row in texts[:2]] + texts[2:]
+    # Another row of the source, or one that was edited, where the text alone or the chat differs.
+    assert digests(texts) != digests([texts[0] | {"messages_json": "[]"}, *texts[1:]])
+    a = write(tmp_path / "a", ours, prompts=digests(texts))
+    for name, said, fails in (
+        ("same", digests(texts), False),
+        ("grown", digests([*texts, {"prompt_id": "z", "messages_json": "", "text": ""}]), False),
+        ("unsaid", None, False),
+        ("other", digests(other), True),
+    ):
+        b = write(tmp_path / name, theirs, prompts=said)
+        assert records.prompt_digests(b) == (said or {})
+        if not fails:
+            call("compare.py", a, b)
+            continue
+        with pytest.raises(UserError, match=r"other prompts under the same ids \(2 of 24, first p"):
+            call("compare.py", a, b)
+        with pytest.raises(UserError, match="only the same prompts can be paired"):
+            call("compare.py", a, b, "--may-differ", "domain")
 
 
 def test_a_file_of_several_loops_asks_which(tmp_path):

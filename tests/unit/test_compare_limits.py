@@ -33,7 +33,7 @@ def test_few_prompts_that_agree_show_nothing(prompts):
             assert row["low"] == row["high"] == 1 and row["verdict"].startswith("B higher")
     shown = printing.comparison(found.rows)
     assert "constant" in shown and ("[+1.0000, +1.0000] constant" in shown) == (prompts == 8)
-    log = Log("x", {}, constant([1] * prompts))
+    log = Log("x", {}, constant([1] * prompts), {})
     shown = printing.measures(measure([("x", log)], confidence=0.95), False)
     assert ("[1.000, 1.000] constant" in shown) == (prompts == 8)
     assert ("constant over 2 prompts" in shown) == (prompts == 2)

@@ -8,6 +8,7 @@ import pytest
 import replay_rounds
 from draftscope import records
 from draftscope.errors import UserError
+from draftscope.prompts.digests import digests
 
 CONDITION = {"target": "m", "domain": "d", "mode": "greedy"}
 REPLAY = {
@@ -71,5 +72,7 @@ def test_case_65_a_shard_that_lacks_a_prompt_is_refused(files, monkeypatch, scri
     whole = set(call(monkeypatch, script, folder, paths)["prompt_id"].to_pylist())
     assert whole == {"a", "b", "c"}
     records.write(paths["trajectories"][1], [*map(trajectory, "cd")], "trajectories", CONDITION)
-    found = call(monkeypatch, script, folder, paths, *given)["prompt_id"].to_pylist()
-    assert set(found) == {"a", "b", "c", "d"}
+    found = call(monkeypatch, script, folder, paths, *given)
+    assert set(found["prompt_id"].to_pylist()) == {"a", "b", "c", "d"}
+    if script is replay_rounds:
+        assert records.prompt_digests(found) == digests(map(prompt, "abcd"))

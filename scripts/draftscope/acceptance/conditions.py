@@ -46,6 +46,28 @@ def comparable(
     return shared, differs
 
 
+def require_same_texts(
+    first: Mapping[str, str], second: Mapping[str, str], names: tuple[str, str]
+) -> None:
+    """Refuse to pair prompts that share their id alone.
+
+    Args:
+        first, second: prompt id -> digest of its text; ids that only one of them says are not
+            looked at.
+
+    Raises:
+        UserError: a prompt id stands for two texts.
+    """
+    shared = first.keys() & second.keys()
+    other = sorted(prompt for prompt in shared if first[prompt] != second[prompt])
+    if other:
+        raise UserError(
+            f"{names[0]} and {names[1]} hold other prompts under the same ids ({len(other)} of "
+            f"{len(shared)}, first {other[0]}); only the same prompts can be paired: collect both "
+            "from the same source with the same seed"
+        )
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "not said"

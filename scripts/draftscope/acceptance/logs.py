@@ -31,11 +31,13 @@ class Log:
 
     Attributes:
         condition: the file's, with what tells its loops apart.
+        prompts: prompt id -> digest of its text, where the file says.
     """
 
     path: str
     condition: dict[str, Any]
     sums: Sums
+    prompts: dict[str, str]
 
 
 def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator[Log]:
@@ -64,7 +66,8 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
         for name, value in group.items():
             part = part.filter(_equal(part[name], value))
         sums = of_rounds(part) if schema == "rounds" else of_imported(part)
-        yield Log(str(path), condition | group | {"rounds_without_drafts": _without(part)}, sums)
+        said = condition | group | {"rounds_without_drafts": _without(part)}
+        yield Log(str(path), said, sums, records.prompt_digests(table))
 
 
 def one_loop(path: str | Path, choose: Mapping[str, str], side: str) -> Log:
