@@ -70,7 +70,7 @@ interventions: environment  ## three adapters of that draft, compared (45 minute
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- interventions
 
-losses: environment  ## drafters of whole blocks trained with several losses, compared (an hour, estimate)
+losses: environment  ## drafters of whole blocks trained with several losses, compared (63 minutes)
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- losses
 
