@@ -203,6 +203,15 @@ def test_beta_grows_over_its_steps_and_the_memory_learns(target, texts):
     assert all(moved.values()), moved
 
 
+def test_the_weights_of_the_least_loss_are_kept_not_those_of_the_longest_rounds(target, texts):
+    training = trainer(target, texts)
+    columns, score, _ = training.look()
+    assert score == columns["held_out_loss"] != -columns["held_out_tau"]
+    history = trainer(target, texts).run()
+    least = min(row["held_out_loss"] for row in history)
+    assert [row["best"] for row in history] == [row["held_out_loss"] == least for row in history]
+
+
 class Killed(BaseException):
     pass
 
