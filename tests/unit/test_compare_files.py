@@ -60,6 +60,17 @@ def test_ids_that_stand_for_other_prompts_are_not_paired(tmp_path, call):
             call("compare.py", a, b, "--may-differ", "domain")
 
 
+def test_a_prompt_without_rounds_may_have_had_another_text(tmp_path, call):
+    """One that was skipped here and decoded there is left out, whatever it said."""
+    ours, theirs = two_drafts()
+    texts = {prompt: "same" for prompt in theirs}
+    whole = write(tmp_path / "whole", theirs, prompts=texts | {"p00": "mended"})
+    lacks = {prompt: lines for prompt, lines in ours.items() if prompt != "p00"}
+    short = write(tmp_path / "short", lacks, prompts=texts | {"p00": "empty"})
+    assert "left out, only in B: p00" in call("compare.py", short, whole)
+    assert set(one_loop(short, {"draft_length": str(GAMMA)}, "a").prompts) == set(lacks)
+
+
 def test_a_file_of_several_loops_asks_which(tmp_path):
     rows = [row for gamma in (2, 4) for row in logs.round_rows({"a": [(2, 1, 2)]}, gamma)]
     path = tmp_path / "rounds.parquet"

@@ -31,7 +31,7 @@ class Log:
 
     Attributes:
         condition: the file's, with what tells its loops apart.
-        prompts: prompt id -> digest of its text, where the file says.
+        prompts: prompt id -> digest of its text, of prompts with rounds, where the file says.
     """
 
     path: str
@@ -60,6 +60,7 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
     condition = records.condition(table)
     if schema == "imported_rounds":
         condition = {"source": "imported"} | condition
+    digests = records.prompt_digests(table)
     groups = table.group_by(names).aggregate([]).to_pylist()
     for group in sorted(groups, key=lambda group: [str(v).rjust(9) for v in group.values()]):
         part = table
@@ -67,7 +68,9 @@ def loops(path: str | Path, choose: Mapping[str, str] | None = None) -> Iterator
             part = part.filter(_equal(part[name], value))
         sums = of_rounds(part) if schema == "rounds" else of_imported(part)
         said = condition | group | {"rounds_without_drafts": _without(part)}
-        yield Log(str(path), said, sums, records.prompt_digests(table))
+        # A prompt that was skipped has a text and no round; it is paired with nothing.
+        texts = {name: digests[name] for name in sums.prompt_ids.tolist() if name in digests}
+        yield Log(str(path), said, sums, texts)
 
 
 def one_loop(path: str | Path, choose: Mapping[str, str], side: str) -> Log:
