@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from block_models import row_of
+from block_models import row_of, saved
 from draftscope import models
 from draftscope.block_training import loop
 from draftscope.block_training.anchors import draw_anchors, every_anchor
@@ -13,6 +13,7 @@ from draftscope.block_training.target import TargetSide
 from draftscope.block_training.vocabulary import draft_vocabulary, places
 from draftscope.drafters.dflash import DFlash, block_mask, spread_layers
 from draftscope.drafters.features import read_features
+from draftscope.drafters.proposals import TextBlocks
 from draftscope.drafters.slots import block_tokens
 from draftscope.errors import UserError
 from draftscope.losses import LOSSES
@@ -264,6 +265,33 @@ def test_the_context_starts_as_what_the_first_copied_layer_reads(target):
     source = target.model.base_model.layers[0]
     assert torch.equal(net.layers[0].k.weight, source.self_attn.k_proj.weight)
     assert torch.equal(net.context_norm.weight, source.input_layernorm.weight)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_drafter_of_looked_up_slots_learns_how_much_to_trust_them(target, tmp_path, shifted):
+    row = row_of(2, slots="lookup", shifted=shifted, seed=3)
+    net, masks = DFlash(shape_for(target, row)), DFlash(shape_for(target, row | {"slots": "masks"}))
+    begin(net, target, row)
+    begin(masks, target, row)
+    own = net.state_dict()
+    assert all(torch.equal(own.pop(name), value) for name, value in masks.state_dict().items())
+    assert set(own) == {"guess_weight.weight", "guess_weight.bias"}
+    assert not own["guess_weight.weight"].any() and own["guess_weight.bias"].tolist() == [0.5]
+    ids = draft_vocabulary([], 50, target.eos_ids, target.head_size)
+    side = TargetSide(target, net.shape.feature_layers, ids, 10, False)
+    settings = {"name": "ce_decay", "decay": 4.0, "smoothing": 0.5}
+    # The second half repeats the first, so that lookup has something to say.
+    found = [Example("d", t.prompt_id, 0, t.prompt, t.emitted[:9] * 2) for t in texts_of(4, 1)]
+    training = BlockTrainer("draft", net, side, found[:3], found[3:], settings, 8, PLAN)
+    for _ in range(3):
+        training._step()
+    assert net.guess_weight.weight.any() and net.guess_weight.bias.item() != 0.5
+    text, blocks = found[3], TextBlocks(saved(tmp_path, target, net, ids), target)
+    with torch.no_grad():
+        states = training.states(text, side.read(text), blocks_of(text, every_anchor(text), 5))
+    read = [*text.prompt, *text.emitted][:-1]
+    replayed = torch.cat([part for _, part, _ in blocks.states(read, len(text.prompt) - 1)])
+    assert torch.allclose(states, replayed[:, 1:], atol=1e-4)
 
 
 @pytest.mark.parametrize(("context", "shifted"), [("own", True), ("own", False), ("fused", True)])
