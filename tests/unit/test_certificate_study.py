@@ -19,6 +19,7 @@ from draftscope.criteria import Criterion
 from draftscope.errors import UserError
 from draftscope.exhibits import published
 from draftscope.logits import hidden_states, logits_of
+from draftscope.prompts.digests import digests
 from loading import load_tiny
 from scipy import special
 
@@ -234,7 +235,10 @@ def test_a_lossy_rule_that_the_test_did_not_see_is_named(found):
 
 
 def test_rounds_of_live_relaxed_decoding_say_that_they_are_lossy(folder):
-    table = records.read(folder / "rounds.parquet", "rounds").to_pandas()
+    rounds = records.read(folder / "rounds.parquet", "rounds")
+    prompts = records.read(folder / "prompts.parquet", "prompts").to_pylist()
+    assert records.prompt_digests(rounds) == digests(prompts)
+    table = rounds.to_pandas()
     assert set(table["source"]) == {"live"} and table["rule"].nunique() == 5
     assert (table["lossless"] == (table["rule"] == "greedy")).all()
 
