@@ -175,6 +175,7 @@ def test_the_retrace_study_makes_its_exhibits(retrace):
     assert float(row["backbone_lower"]) > 0 and float(row["control_difference"]) > 0
     page = (retrace / "exhibits/table_training.md").read_text(encoding="utf-8")
     assert "Arms other than backbone: held-out tau is that of second rounds" in page
+    assert "Their weights are kept by the least held-out loss" in page
     text = " ".join(read_table(retrace / "exhibits/findings.csv")["statement"])
     assert "corrected_gated emits more tokens a round than backbone" in text
     assert "among the draft's five best in 8" in text  # planted: 83%
