@@ -74,7 +74,7 @@ losses: environment  ## drafters of whole blocks trained with several losses, co
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- losses
 
-retrace: environment  ## a memory of rejected tokens on such a drafter, and its ablations
+retrace: environment  ## a memory of rejected tokens on such a drafter, beside its control
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- retrace
 

@@ -47,7 +47,16 @@ def texts(target):
     return found
 
 
-def trainer(target, texts, variant="corrected_gated", plan=PLAN, beta_warm_up=4, seed=0, **more):
+def trainer(
+    target,
+    texts,
+    variant="corrected_gated",
+    plan=PLAN,
+    beta_warm_up=4,
+    seed=0,
+    loss="dpace",
+    **more,
+):
     row = row_of(2, seed=seed, **more)
     shape = shape_for(target, row)
     net = DFlash(shape)
@@ -56,7 +65,7 @@ def trainer(target, texts, variant="corrected_gated", plan=PLAN, beta_warm_up=4,
     memory = ReTrace(shape.width, variant)
     ids = np.arange(target.head_size)
     side = TargetSide(target, shape.feature_layers, ids, 10, False)
-    loss = {"name": "dpace", "smoothing": 0.5, "decay": 4.0}
+    loss = {"name": loss, "smoothing": 0.5, "decay": 4.0}
     return UnrolledTrainer(
         "draft", net, memory, side, texts[:4], texts[4:], loss, 6, plan, beta_warm_up
     )
@@ -203,13 +212,26 @@ def test_beta_grows_over_its_steps_and_the_memory_learns(target, texts):
     assert all(moved.values()), moved
 
 
-def test_the_weights_of_the_least_loss_are_kept_not_those_of_the_longest_rounds(target, texts):
-    training = trainer(target, texts)
-    columns, score, _ = training.look()
-    assert score == columns["held_out_loss"] != -columns["held_out_tau"]
-    history = trainer(target, texts).run()
-    least = min(row["held_out_loss"] for row in history)
-    assert [row["best"] for row in history] == [row["held_out_loss"] == least for row in history]
+def test_the_weights_of_the_least_loss_are_kept_where_the_draft_does_not_weigh_it(target, texts):
+    """A loss that the draft's own confidence weighs grows as the draft improves."""
+    for name, column, sign in (("ce_decay", "held_out_loss", 1), ("dpace", "held_out_tau", -1)):
+        training = trainer(target, texts, loss=name)
+        columns, score, _ = training.look()
+        assert score == sign * columns[column]
+        history = trainer(target, texts, loss=name).run()
+        best = min(sign * row[column] for row in history)
+        kept = [row["held_out_loss"] for row in history if row["best"]]
+        assert kept == [r["held_out_loss"] for r in history if sign * r[column] == best][:1]
+
+
+def test_a_memory_is_looked_at_as_it_decodes(target, texts):
+    training = trainer(target, texts, loss="ce_decay")
+    stir(training.memory)
+    whole = training.look()
+    training.memory.beta = 0.1
+    assert training.look() == whole and training.memory.beta == 0.1
+    found = training._second_rounds()
+    assert found != whole
 
 
 class Killed(BaseException):

@@ -229,6 +229,26 @@ def test_a_checkpoint_of_another_training_or_a_torn_one_is_not_gone_on_from(base
     assert checkpoint.load(path, other.parameters, other.best, other.optimizer, "f") is None
 
 
+def test_a_checkpoint_that_lacks_a_weight_leaves_the_training_as_it_began(tmp_path):
+    path, began = tmp_path / checkpoint.NAME, torch.zeros(2)
+
+    def state(value, *names):
+        parameters = {name: torch.nn.Parameter(value.clone()) for name in names}
+        best = {name: value.clone() for name in names}
+        return parameters, best, torch.optim.AdamW(parameters.values())
+
+    checkpoint.save(path, *state(torch.ones(2), "a"), {"step": 3}, "f")
+    for names, value in ((("a", "b"), began), (("a",), torch.zeros(3))):
+        parameters, best, optimizer = state(value, *names)
+        assert checkpoint.load(path, parameters, best, optimizer, "f") is None
+        assert not optimizer.state
+        for found in (*parameters.values(), *best.values()):
+            assert torch.equal(found.detach(), value)
+    parameters, best, optimizer = state(began, "a")
+    assert checkpoint.load(path, parameters, best, optimizer, "f") == {"step": 3}
+    assert torch.equal(parameters["a"].detach(), torch.ones(2)) and len(optimizer.state) == 1
+
+
 def test_a_training_that_makes_it_worse_stops_and_keeps_the_draft_it_began_with(base, target):
     plan = Plan(**(vars(PLAN) | {"lr": 0.9, "warm_up": 0, "evaluate_every": 1, "patience": 2}))
     training = trainer(base, target, plan)

@@ -24,6 +24,7 @@ from draftscope.block_training.loop import Blocks, BlockTrainer, blocks_of
 from draftscope.block_training.target import Reading, TargetSide
 from draftscope.drafters.dflash import DFlash
 from draftscope.drafters.retrace import Carried, ReTrace, carry
+from draftscope.losses import LOSSES
 from draftscope.training.examples import Example
 from draftscope.training.run import Plan
 from draftscope.tree.reader import TreeReader
@@ -140,8 +141,17 @@ class UnrolledTrainer(BlockTrainer):
         """As `BlockTrainer`, on second rounds: their mean length, over every fourth first anchor.
 
         The weights of the least loss are kept: it looks at every slot, while the mean length of some
-        hundred rounds is less certain than what a short training changes.
+        hundred rounds is less certain than what a short training changes. Where the draft's own
+        confidence weighs the loss, which then grows as the draft improves, those of the longest
+        rounds are. The memory is looked at as it decodes, with the whole of its correction.
         """
+        beta, self.memory.beta = self.memory.beta, 1.0
+        try:
+            return self._second_rounds()
+        finally:
+            self.memory.beta = beta
+
+    def _second_rounds(self) -> tuple[dict[str, float], float, str]:
         tokens = rounds = 0
         value = norm = 0.0
         for text in self.held_out:
@@ -158,4 +168,5 @@ class UnrolledTrainer(BlockTrainer):
             value, norm = value + part, norm + counted
         loss, tau = value / max(norm, 1e-12), tokens / max(rounds, 1)
         words = f"held-out loss {loss:.4f}, tokens of a second round {tau:.3f}"
-        return {"held_out_loss": loss, "held_out_tau": tau}, loss, words
+        score = loss if LOSSES[self.options["name"]].weighting == "decay" else -tau
+        return {"held_out_loss": loss, "held_out_tau": tau}, score, words

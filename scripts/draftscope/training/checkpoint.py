@@ -70,19 +70,24 @@ def load(
                 log.info("%s belongs to another training and is left alone", path)
                 return None
             state = json.loads(about["state"])
-            with torch.no_grad():
-                for name, parameter in parameters.items():
-                    parameter.copy_(file.get_tensor(f"now/{name}"))
-                    best[name] = file.get_tensor(f"best/{name}").to(parameter.device)
-                    if state["step"]:
-                        optimizer.state[parameter] = {
-                            "step": torch.tensor(float(state["step"])),
-                            **{
-                                moment: file.get_tensor(f"{moment}/{name}").to(parameter.device)
-                                for moment in MOMENTS
-                            },
-                        }
+            # All of it first: what starts again must not start with half of a state.
+            found = {
+                (part, name): file.get_tensor(f"{part}/{name}").to(parameter.device)
+                for name, parameter in parameters.items()
+                for part in ("now", "best", *MOMENTS)
+            }
+            wrong = [n for n, p in parameters.items() if found["now", n].shape != p.shape]
+            if wrong:
+                raise KeyError(f"{wrong[0]} of another size")
     except (SafetensorError, OSError, KeyError) as error:
         log.warning("%s cannot be read (%s): training starts again", path, error)
         return None
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(found["now", name])
+            best[name] = found["best", name]
+            if state["step"]:
+                moments = {moment: found[moment, name] for moment in MOMENTS}
+                steps = {"step": torch.tensor(float(state["step"]))}
+                optimizer.state[parameter] = steps | moments
     return state
