@@ -199,7 +199,8 @@ def training(
         notes.append(
             f"Arms other than {backbone}: held-out tau is that of second rounds, tokens of a block that "
             f"follows another one, and not to be set beside that of {backbone}. Their weights are kept "
-            "by the least held-out loss, so held-out tau may have been higher at another step."
+            "by the least held-out loss, or by tau where the draft's own confidence weighs the loss; by "
+            "loss, tau may have been higher at another step."
         )
     columns = ["arm", "training", "steps", "tokens", "kept", "tau_before", "tau"]
     frame = pd.DataFrame(rows, columns=columns)
