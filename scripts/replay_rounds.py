@@ -23,6 +23,7 @@ from draftscope.prompts.digests import digests
 from draftscope.replay import Replay, expected_table, replay_trajectory, rounds_table
 from draftscope.replay.blocks import proposed, read_proposals
 from draftscope.shards import require_complete
+from draftscope.values import whole_numbers
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def main() -> None:
         required=True,
         help="JSON text or file: pair, domain, mode, draft (a name), draft_settings (its row in "
         "the registry of models; of bigrams with record, the path of their model.json), "
-        "draft_lengths, law, seed",
+        "draft_lengths, law, seed; optional: prompts, how many of --prompts, from the first (all)",
     )
     parser.add_argument("--trajectories", required=True, nargs="+", help="Parquet shards")
     parser.add_argument(
@@ -59,11 +60,17 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = json_argument(arguments.settings)
 
+    first = settings.get("prompts")
+    if first is not None:
+        whole_numbers(settings, prompts=1)
+        if not arguments.prompts:
+            raise UserError(f"prompts: the first {first}: give their files as --prompts")
     texts = None
     if arguments.prompts:
         require_complete(arguments.trajectories, arguments.prompts)
         shards = [records.read(path, "prompts").to_pylist() for path in arguments.prompts]
-        texts = digests(itertools.chain(*shards))
+        chosen = itertools.islice(itertools.chain(*shards), first)
+        texts = digests(chosen)
     trajectories = records.read_many(arguments.trajectories, "trajectories")
     condition = records.condition(trajectories)
     of_blocks = settings["draft_settings"]["kind"] in BLOCK_DRAFTS
@@ -89,6 +96,8 @@ def main() -> None:
     replays: list[Replay] = []
     for trajectory in each_row(trajectories):
         if trajectory["status"] != "ok" or not len(trajectory["token_ids"]):
+            continue
+        if texts is not None and trajectory["prompt_id"] not in texts:
             continue
         key = (trajectory["prompt_id"], trajectory["sample"])
         if of_blocks:

@@ -6,6 +6,7 @@ A run that was killed goes on where its last checkpoint stands, in a hidden file
 from __future__ import annotations
 
 import argparse
+import importlib
 from pathlib import Path
 
 from draftscope.errors import command
@@ -26,7 +27,7 @@ def main() -> None:
     import draftscope.block_training.schemas  # noqa: F401
     import torch
     from draftscope import models
-    from draftscope.block_training.make import make_trainer, save
+    from draftscope.block_training import MAKERS
     from draftscope.training import checkpoint
     from draftscope.training.examples import digest, split
     from draftscope.training.inputs import read_texts, require_own_texts
@@ -39,7 +40,8 @@ def main() -> None:
     )
     require_own_texts(condition, target.condition("target"), arguments.trajectories[0])
     kept, held_out = split(texts, how["held_out"], how["seed"])
-    trainer = make_trainer(
+    maker = importlib.import_module(MAKERS[row["kind"]])
+    trainer = maker.make_trainer(
         arguments.name,
         row,
         target,
@@ -55,7 +57,9 @@ def main() -> None:
     started = getattr(trainer, "base", {}).get("revision")
     bound = [started, target.revision, content, torch.__version__, str(target.device)]
     history = trainer.run(folder / checkpoint.NAME, job.fingerprint(settings, bound))
-    made = save(arguments.name, trainer, folder, job.made_by(row, target.name, target.revision))
+    made = maker.save(
+        arguments.name, trainer, folder, job.made_by(row, target.name, target.revision)
+    )
     sizes = sizes | {"sha256": content}
     job.finish(arguments, row, made, history, "block_training_history", condition, sizes)
 

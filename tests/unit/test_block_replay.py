@@ -107,11 +107,11 @@ def proposals(path, names=("p0", "p1"), draft="block", **changes):
     return path
 
 
-def replay(monkeypatch, folder, temperature, *options):
+def replay(monkeypatch, folder, temperature, *options, **more):
     settings = {
         "pair": "pair", "domain": "d", "mode": "m", "draft": "block", "seed": 1,
         "draft_settings": {"kind": "dflash", "target": "t"}, "draft_lengths": [1, 2, 5],
-        "law": LAW | {"temperature": temperature},
+        "law": LAW | {"temperature": temperature}, **more,
     }  # fmt: skip
     line = ["replay_rounds", "--settings", json.dumps(settings), *map(str, options)]
     outputs = [folder / "rounds.parquet", folder / "expected.parquet"]
@@ -137,6 +137,25 @@ def test_the_command_line_replays_blocks_and_names_the_rule(tmp_path, monkeypatc
         ]
         row = expected.to_pandas().query("prompt_id == 'p0' and draft_length == 5").iloc[0]
         assert row.acceptance_length == 2.0 and row.accept_prob_mean == 0.75
+
+
+def test_the_first_prompts_alone_are_replayed_where_so_many_are_asked_for(tmp_path, monkeypatch):
+    texts, blocks = trajectories(tmp_path / "t.parquet"), proposals(tmp_path / "p.parquet")
+    rows = [{"prompt_id": name, "domain": "d", "source_row": name, "messages_json": "[]",
+             "text": name, "answer": None, "checker": None, "language": "en",
+             "split": "evaluation"} for name in TEXTS]  # fmt: skip
+    records.write(tmp_path / "prompts.parquet", rows, "prompts", {})
+    options = ["--trajectories", texts, "--proposals", blocks]
+    known = [*options, "--prompts", tmp_path / "prompts.parquet"]
+    for count, names in ((1, ["p0"]), (2, ["p0", "p1"]), (9, ["p0", "p1"])):
+        rounds, expected = replay(monkeypatch, tmp_path, 0.0, *known, prompts=count)
+        assert list(records.prompt_digests(rounds)) == names
+        for found in (rounds, expected):
+            assert sorted(set(found["prompt_id"].to_pylist())) == names
+    with pytest.raises(UserError, match="the first 1: give their files as --prompts"):
+        replay(monkeypatch, tmp_path, 0.0, *options, prompts=1)
+    with pytest.raises(UserError, match="'prompts' is 0"):
+        replay(monkeypatch, tmp_path, 0.0, *known, prompts=0)
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ VARIANTS = LAPTOP["retrace"]["arms"]
          "losses.domains: 64 prompts of 'math' are wanted, it has 32 here"),
         ("losses", {"speed": LAPTOP["losses"]["speed"] | {"domains": ["maths"]}},
          "losses.speed.domains: 'maths' is not among losses.domains; did you mean 'math'"),
-        ("losses", {"speed": LAPTOP["losses"]["speed"] | {"prompts": 33}},
-         "losses.speed.prompts: 33 prompts of 'math' are wanted, it has 32 here"),
+        ("losses", {"speed": LAPTOP["losses"]["speed"] | {"prompts": 17}},
+         "losses.speed.prompts: 17 prompts of 'math' are wanted, it has 16 here"),
         ("retrace", {"control": "corrected_gated"}, "'corrected_gated' has not the variant none"),
         ("retrace", {"backbone": "none"}, "is of kind dflash, not retrace"),
         (

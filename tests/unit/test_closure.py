@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from draftscope import closure
+from draftscope.block_training import MAKERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,19 +52,10 @@ GPU_CLOSURES = {
     | {"lossless/__init__", "lossless/live_schemas", "models/dflash", "models/folder"}
     | {"models/gptq_kernels", "scored_texts"},
     "train_block_draft.py": COMMON - {"sampling", "values"}
-    | {"block_training/__init__", "block_training/anchors", "block_training/loop"}
-    | {"block_training/make", "block_training/schemas", "block_training/start"}
-    | {"block_training/target", "block_training/unrolled", "block_training/vocabulary"}
-    | {"drafters/__init__", "drafters/dflash", "drafters/features", "drafters/head"}
-    | {"drafters/prompt_lookup", "drafters/slots"}
-    | {"drafters/retrace", "extras", "logits", "losses/__init__", "losses/blocks"}
-    | {"losses/divergences", "losses/estimators", "losses/expected", "losses/registry"}
-    | {"models/dflash", "models/folder", "models/gptq_kernels", "models/retrace", "seeds"}
+    | {"block_training/__init__", "block_training/schemas", "logits", "seeds"}
     | {"tokens/__init__", "tokens/names", "tokens/schemas", "training/__init__"}
     | {"training/checkpoint", "training/examples", "training/inputs", "training/job"}
-    | {"training/loss"}
-    | {"training/run", "training/teacher", "training/weights", "tree/__init__", "tree/mask"}
-    | {"tree/reader"},
+    | {"training/loss", "training/run", "training/teacher", "training/weights"},
     "train_draft.py": COMMON - {"sampling", "values"}
     | {"extras", "logits", "models/distilled", "models/folder", "models/gptq_kernels"}
     | {"models/layer_subset", "models/lora", "models/vocabulary", "seeds", "tokens/__init__"}
@@ -77,6 +69,20 @@ GPU_CLOSURES = {
         "training/run",
     }
     | {"training/schemas", "training/teacher", "training/weights"},
+}
+
+# What the training of a kind of block drafter depends on beside that.
+BLOCK_CLOSURE = {"block_training/anchors", "block_training/loop", "block_training/target"}
+BLOCK_CLOSURE |= {"block_training/vocabulary", "drafters/__init__", "drafters/dflash"}
+BLOCK_CLOSURE |= {"drafters/features", "drafters/head", "drafters/prompt_lookup", "drafters/slots"}
+BLOCK_CLOSURE |= {"extras", "losses/__init__", "losses/blocks", "losses/divergences"}
+BLOCK_CLOSURE |= {"losses/estimators", "losses/expected", "losses/registry", "models/dflash"}
+BLOCK_CLOSURE |= {"models/folder", "models/gptq_kernels"}
+MAKER_CLOSURES = {
+    "dflash": BLOCK_CLOSURE | {"block_training/make_dflash", "block_training/start"},
+    "retrace": BLOCK_CLOSURE
+    | {"block_training/make_retrace", "block_training/unrolled", "drafters/retrace"}
+    | {"models/retrace", "tree/__init__", "tree/mask", "tree/reader"},
 }
 
 
@@ -155,6 +161,16 @@ def test_the_closure_of_a_gpu_rule_is_small_and_frozen(script):
     folder = ROOT / "scripts"
     found = {p.relative_to(folder).as_posix() for p in closure.sources(script)} - {script}
     assert found == {f"draftscope/{name}.py" for name in GPU_CLOSURES[script]}
+
+
+@pytest.mark.parametrize("kind", MAKER_CLOSURES)
+def test_the_training_of_a_block_drafter_depends_on_its_own_kind(kind):
+    folder, script = ROOT / "scripts", "train_block_draft.py"
+    found = closure.sources(script, [f"{MAKERS[kind].replace('.', '/')}.py"])
+    wanted = GPU_CLOSURES[script] | MAKER_CLOSURES[kind]
+    names = {p.relative_to(folder).as_posix() for p in found} - {script}
+    assert names == {f"draftscope/{name}.py" for name in wanted}
+    assert set(MAKER_CLOSURES) == set(MAKERS)
 
 
 def test_the_loader_of_another_model_kind_is_not_in_the_digest(scripts):

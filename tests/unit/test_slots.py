@@ -94,7 +94,8 @@ def test_what_stands_in_a_slot_is_added_to_its_own_state(shifted):
 
     alone = states(0.0, 0.0)
     torch.testing.assert_close(states(0.0, 0.7), alone + 0.7 * slots)
-    by_state = 0.2 * alone.sum(-1, keepdim=True) - 0.1
+    direction = alone / alone.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    by_state = 0.2 * direction.sum(-1, keepdim=True) - 0.1
     torch.testing.assert_close(states(0.2, -0.1), alone + by_state * slots)
 
 

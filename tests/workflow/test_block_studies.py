@@ -59,7 +59,7 @@ def study_project(folder) -> Project:
         "block_training": STAGE,
         "losses": STAGE
         | {
-            "domains": [{"name": "small", "prompts": 8, "max_new_tokens": 40},
+            "domains": [{"name": "small", "prompts": 3, "max_new_tokens": 40},
                         {"name": "raw", "prompts": 6, "max_new_tokens": 16}],
             "modes": ["cold", "tepid"],
             "draft_length": 3,
@@ -113,6 +113,19 @@ def test_both_studies_are_built_once(finished):
         "raw",
         "all",
     }
+
+
+def test_a_study_of_fewer_prompts_than_the_text_takes_the_first_of_them(finished):
+    folder = finished.folder / RESULTS
+    every = records.read(folder / "prompts/small/0000.parquet", "prompts")["prompt_id"].to_pylist()
+    assert len(every) == 4
+    for pair in ("dpace-1", "lookup"):
+        rounds = records.read(folder / f"losses/rounds/{pair}/small/cold.parquet", "rounds")
+        assert set(rounds["prompt_id"].to_pylist()) == set(every[:3])
+        assert set(records.prompt_digests(rounds)) == set(every[:3])
+    # Of the text's two shards the second is of no use to the study.
+    made = (folder / "proposals/tiny/tiny-dpace-1/small/cold").glob("*.parquet")
+    assert [path.stem for path in made] == ["0000"]
 
 
 def test_all_arms_learnt_from_the_same_texts_with_seeds_of_their_own(finished):

@@ -45,6 +45,17 @@ def loss_rows(study):
     ]
 
 
+def loss_text(wildcards):
+    """The text that a training of a study of losses is replayed on."""
+    target = block_pair(wildcards.pair)["target"]
+    return {"target": target, "domain": wildcards.domain, "mode": wildcards.mode}
+
+
+def loss_shards(paths, domain):
+    """Of the shards of a text, those that hold the study's prompts."""
+    return paths[: len(prompt_shards(domain, EXPERIMENT.losses.use(domain).prompts))]
+
+
 def loss_sources(study):
     names = [use.name for use in LOSSES.domains]
     return block_sources(loss_rows(study), names, LOSSES.modes)

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(workflow.basedir).parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from draftscope import closure, drafters, extras
+from draftscope import block_training, closure, drafters, extras
 from draftscope.checkpoints import BLOCK_DRAFTS, TEXT_DRAFTS, local_files
 from draftscope.config import load as load_experiment
 from draftscope.errors import UserError
@@ -98,11 +98,12 @@ def sources(script, also=()):
     return [local(path.relative_to(ROOT)) for path in sources_of(script, tuple(also))]
 
 
-# What scripts load by name to draft with kinds that read their target's hidden states.
+# What scripts load by name to draft with kinds that read their target's hidden states, or train them.
 OPENED = {
     "live_decode.py": drafters.LIVE,
     "batch_decode.py": drafters.LIVE,
     "tree_nodes.py": drafters.TREES,
+    "train_block_draft.py": block_training.MAKERS,
 }
 
 

@@ -10,8 +10,24 @@ localrules:
     losses_measurements,
 
 
-# With a draft length of its own, so that what the experiment replays is what it lists.
+# With a draft length and prompts of its own, so that what the experiment replays is what it lists.
 use rule replay_rounds as losses_rounds with:
+    input:
+        code=sources("replay_rounds.py"),
+        trajectories=lambda wildcards: loss_shards(
+            trajectory_shards(**loss_text(wildcards)), wildcards.domain
+        ),
+        prompts=lambda wildcards: loss_shards(
+            text_prompt_shards(**loss_text(wildcards)), wildcards.domain
+        ),
+        scores=[],
+        proposals=lambda wildcards: loss_shards(
+            proposal_shards(**wildcards), wildcards.domain
+        ),
+        record=lambda wildcards: draft_records(block_pair(wildcards.pair)["draft"]),
+        leaks=lambda wildcards: leak_checks(
+            block_pair(wildcards.pair)["draft"], wildcards.domain
+        ),
     output:
         rounds=RESULTS / "losses/rounds/{pair}/{domain}/{mode}.parquet",
         expected=RESULTS / "losses/expected/{pair}/{domain}/{mode}.parquet",
@@ -27,6 +43,7 @@ use rule replay_rounds as losses_rounds with:
             draft=block_pair(wildcards.pair)["draft"],
             draft_settings=draft_settings(block_pair(wildcards.pair)["draft"]),
             draft_lengths=[LOSSES.draft_length],
+            prompts=EXPERIMENT.losses.use(wildcards.domain).prompts,
             law=law(wildcards.mode),
             seed=EXPERIMENT.settings.seed,
         ),

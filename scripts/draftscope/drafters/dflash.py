@@ -243,7 +243,11 @@ class DFlash(nn.Module):
             states = self._shifted(slots, positions, past, mask)
         else:
             states = self._through(slots, positions, past, mask)
-        return states + self.guess_weight(states) * slots if self.shape.looked_up else states
+        if not self.shape.looked_up:
+            return states
+        # Of the state's direction alone: a step of the weights then moves the guess little, however
+        # long the states are.
+        return states + self.guess_weight(functional.normalize(states, dim=-1)) * slots
 
     def _shifted(
         self, slots: Tensor, positions: Tensor, past: KeysValues, mask: Tensor | None

@@ -1,4 +1,4 @@
-"""The trainer that a row of the registry of models asks for, and what it leaves on disk."""
+"""Training of ReTrace: what a row of kind retrace asks for, and what is left on disk."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from draftscope import models
-from draftscope.block_training.loop import BlockTrainer
-from draftscope.block_training.start import begin, shape_for
 from draftscope.block_training.target import TargetSide
 from draftscope.block_training.unrolled import UnrolledTrainer
-from draftscope.block_training.vocabulary import draft_vocabulary
 from draftscope.checkpoints import read_record
-from draftscope.drafters.dflash import DFlash
 from draftscope.drafters.retrace import ReTrace
 from draftscope.errors import UserError
 from draftscope.losses import LOSSES
@@ -37,58 +33,18 @@ def make_trainer(
     plan: Plan,
     narrow: torch.dtype | None = None,
     cache_mb: int = 2000,
-) -> BlockTrainer:
-    """A trainer of a model of kind dflash or retrace.
+) -> UnrolledTrainer:
+    """A trainer of a model of kind retrace.
 
     Args:
         row: of the registry of models.
-        base: model.json of the DFlash drafter that ReTrace starts from.
+        base: model.json of the DFlash drafter that training starts from.
         narrow: as in `training.run.Run`.
         cache_mb: memory for the target's states.
 
     Raises:
         UserError: a base that is missing, is not the one of the row or not of this target.
     """
-    if row["kind"] == "retrace":
-        return _retrace(name, row, target, base, texts, held_out, plan, narrow, cache_mb)
-    shape = shape_for(target, row)
-    vocabulary = draft_vocabulary(
-        (text.emitted for text in texts),
-        row["vocabulary"] or target.head_size,
-        target.eos_ids,
-        target.head_size,
-    )
-    net = DFlash(shape)
-    begin(net, target, row)
-    loss = row["loss"]
-    side = TargetSide(
-        target, shape.feature_layers, vocabulary, cache_mb, LOSSES[loss["name"]].needs_p
-    )
-    return BlockTrainer(
-        name,
-        net.to(target.device),
-        side,
-        texts,
-        held_out,
-        loss,
-        row["train"]["anchors"],
-        plan,
-        narrow,
-        row["train"]["weight_decay"],
-    )
-
-
-def _retrace(
-    name: str,
-    row: Mapping[str, Any],
-    target: LoadedModel,
-    base: str | None,
-    texts: Sequence[Example],
-    held_out: Sequence[Example],
-    plan: Plan,
-    narrow: torch.dtype | None,
-    cache_mb: int,
-) -> BlockTrainer:
     record = read_record(base) if base else {}
     if record.get("name") != row["base"]:
         raise UserError(f"model {name} starts from {row['base']}, not from {record.get('name')}")
@@ -124,13 +80,8 @@ def _retrace(
     )
 
 
-def save(name: str, trainer: BlockTrainer, folder: Path, how: str) -> dict[str, Any]:
-    """Write the weights beside the record; returns the record's part. `how`: for the revision."""
-    target = trainer.target.target
+def save(name: str, trainer: UnrolledTrainer, folder: Path, how: str) -> dict[str, Any]:
+    """As `make_dflash.save`, with the memory and the drafter that training started from."""
     vocabulary = trainer.target.head.ids.cpu().numpy()
-    if isinstance(trainer, UnrolledTrainer):
-        memory = trainer.memory
-        return retrace.save(
-            name, trainer.net, memory, vocabulary, folder, target, trainer.base, how
-        )
-    return dflash.save(name, trainer.net, vocabulary, folder, target, how)
+    target, memory = trainer.target.target, trainer.memory
+    return retrace.save(name, trainer.net, memory, vocabulary, folder, target, trainer.base, how)
