@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Nothing of a run needs the hub's telemetry or a global matplotlib configuration.
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates losses retrace bench scale example test test-slow test-cluster test-gpu lint format clean
+.PHONY: help environment gptq llama doctor demo lossless domains distillation interventions certificates losses retrace bench scale example test test-slow test-cluster test-gpu test-speculators lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -103,6 +103,15 @@ test-slow: environment  ## the tests that take minutes each
 
 test-cluster: environment  ## a real one-node Slurm, started and stopped here (root and apt)
 	"$(BIN)/python" -m pytest -m cluster -rs tests/cluster
+
+test-speculators:  ## losses beside another implementation, in an environment of its own
+	$(PYTHON) -m venv .venv-speculators
+	.venv-speculators/bin/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb")); \
+	  print(*extras["project"]["optional-dependencies"]["speculators"], sep="\n")' \
+	  > .venv-speculators/requirements.txt
+	.venv-speculators/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -r .venv-speculators/requirements.txt
+	.venv-speculators/bin/python -m pytest -rs tests/unit/test_losses_speculators.py
 
 test-gpu: environment  ## what only a CUDA device can show, in 8 minutes, to results/gpu.json
 	"$(BIN)/python" tests/gpu/check_gpu.py --output results/gpu.json

@@ -7,6 +7,7 @@ into --folder; with timings also table7, table8 and figure4.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from draftscope.errors import command, json_argument
@@ -72,10 +73,14 @@ def main() -> None:
         ),
     }
     if "speed" in frames:
-        made["table7"] = profile_tables.speed(frames["speed"], number="Table 7", **how)
-        made["table8"] = profile_tables.speed_differences(
-            frames["speed_differences"], number="Table 8", **against
-        )
+        timed = {
+            "table7": profile_tables.speed(frames["speed"], number="Table 7", **how),
+            "table8": profile_tables.speed_differences(
+                frames["speed_differences"], number="Table 8", **against
+            ),
+        }
+        for name, table in timed.items():
+            made[name] = replace(table, notes=[*table.notes, tables.REPLAYED_LOOPS_NOTE])
     for name, table in made.items():
         table.write(folder / name)
     reference = settings["references"][0]

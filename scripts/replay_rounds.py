@@ -69,6 +69,12 @@ def main() -> None:
     if arguments.prompts:
         require_complete(arguments.trajectories, arguments.prompts)
         shards = [records.read(path, "prompts").to_pylist() for path in arguments.prompts]
+        held = sum(map(len, shards))
+        if first is not None and first > held:
+            raise UserError(
+                f"prompts: the first {first} are wanted, but --prompts hold {held}; say {held} or "
+                "give more files"
+            )
         chosen = itertools.islice(itertools.chain(*shards), first)
         texts = digests(chosen)
     trajectories = records.read_many(arguments.trajectories, "trajectories")

@@ -56,7 +56,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     started = getattr(trainer, "base", {}).get("revision")
     bound = [started, target.revision, content, torch.__version__, str(target.device)]
-    history = trainer.run(folder / checkpoint.NAME, job.fingerprint(settings, bound))
+    history = trainer.run(
+        folder / checkpoint.NAME, job.fingerprint(settings, bound, arguments.code)
+    )
     made = maker.save(
         arguments.name, trainer, folder, job.made_by(row, target.name, target.revision)
     )

@@ -76,7 +76,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     bound = [base["revision"], target.revision, content, torch.__version__, str(draft.device)]
     weighed = [hashlib.sha256(each.tobytes()).hexdigest() for each in weights]
-    history = trainer.run(folder / checkpoint.NAME, job.fingerprint(settings, bound, weighed))
+    history = trainer.run(
+        folder / checkpoint.NAME, job.fingerprint(settings, bound, weighed, arguments.code)
+    )
     done = job.made_by(row, target.name, target.revision)
     if row["kind"] == "distilled":
         layers = f"layers {','.join(map(str, row['layers']))} " if row["layers"] else ""

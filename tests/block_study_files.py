@@ -160,6 +160,8 @@ def write_history(path: Path, draft: str, best: float) -> str:
     rows = []
     for look, tau in enumerate((1.0, 0.6 * best + 0.4, best, 0.99 * best)):
         row = {"step": 50 * look, "tokens": 4000 * look, "held_out_tau": tau, "best": look == 2}
+        expected = {"held_out_estimate": tau - 0.9, "held_out_surrogate": tau - 0.8}
+        row |= expected if "dpal" in draft else dict.fromkeys(expected)
         row |= {"training_loss": None if not look else 5 - look, "held_out_loss": 5.5 - look}
         rows.append(row | {"rate": 0.001})
     records.write(path, rows, "block_training_history", {"draft": draft})

@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import block_pairs, registry
+from draftscope.block_study import checks
 from draftscope.block_study import settings as block_study
 from draftscope.certificate_study.settings import (
     Certificates,
     CertificateStudy,
     resolve_certificates,
 )
-from draftscope.domains.settings import Trees, TreeStudy, resolve_trees
+from draftscope.domains.settings import Trees, TreeStudy, beside_losses, resolve_trees
 from draftscope.errors import UserError
 from draftscope.interventions.settings import (
     Interventions,
@@ -172,10 +173,14 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     live = _live(settings, rows)
     trees = _trees(settings, rows, pairs)
     certificates = _certificates(settings, rows, pairs)
-    evaluated = {**domains, **live.domains, **trees.domains, **certificates.domains}
-    interventions = _interventions(settings, rows, (pairs, modes), evaluated)
-    blocks = block_study.resolve(settings, rows, evaluated)
-    for study in blocks.values():
+    sweep = _sweep(settings, rows, pairs)
+    evaluated = {**domains, **live.domains, **certificates.domains}
+    measured = {**evaluated, **trees.domains}
+    interventions = _interventions(settings, rows, (pairs, modes), measured)
+    targets = [pair["target"] for pair in pairs.values()]
+    blocks = block_study.resolve(settings, rows, measured, targets, sweep)
+    trees, blocks["losses"] = beside_losses(settings, targets, trees, blocks["losses"])
+    for study in (trees, *blocks.values()):
         evaluated |= study.domains
     used = {**pairs, **live.pairs, **trees.pairs, **certificates.pairs, **interventions.pairs}
     used |= {name: pair for study in blocks.values() for name, pair in study.pairs.items()}
@@ -195,7 +200,7 @@ def load(raw: Mapping[str, Any], root: Path) -> Resolved:
     _check_references(settings, pairs, modes, names, rows["models"])
     return Resolved(
         settings, models, pairs, domains, modes, live, trees, calibration, interventions, training,
-        _sweep(settings, rows, pairs), certificates=certificates, **blocks,
+        sweep, certificates=certificates, **blocks,
     )  # fmt: skip
 
 
@@ -221,7 +226,9 @@ def _live(settings: Experiment, rows: Mapping[str, dict]) -> Live:
 def _sweep(settings: Experiment, rows: Mapping[str, dict], pairs: Mapping[str, dict]) -> Sweep:
     """What the sweep over temperatures decodes; an experiment without it need not fit it."""
     block = settings.position
-    main = next(use for use in settings.domains if use.name == block.domain)
+    main = next((use for use in settings.domains if use.name == block.domain), None)
+    if main is None:
+        return Sweep()  # `_check_references` refuses it
     try:
         configured = [configuration.pair for configuration in block.configurations]
         sweep = resolve_sweep(block.temperatures, rows, pairs, configured, main, settings.modes)
@@ -326,13 +333,4 @@ def _check_references(
                 f"choice.cost_ratios names {name!r}, which is no model{nearest(name, drafts)}"
             )
     for name, mode in modes.items():
-        if mode["imported"] is not None:
-            for domain in domains:
-                file = mode["imported"].get(domain)
-                if file is None:
-                    known = ", ".join(mode["imported"])
-                    raise UserError(
-                        f"mode {name!r} imports no file for domain {domain!r}; it has: {known}"
-                    )
-                if not Path(file).is_file():
-                    raise UserError(f"mode {name!r} imports {file}, which does not exist")
+        checks.imports("", name, mode, domains)

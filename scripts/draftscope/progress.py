@@ -20,7 +20,7 @@ def progress(total: int, description: str, unit: str = "token") -> Iterator[Bar 
     The object has `update(n)` for n units done and `drop(n)` for n units that will not come
     (a text that ended before its budget), which lowers the total. On a terminal it is a tqdm bar
     with rate and time left; elsewhere a log line at most every `LOG_INTERVAL` seconds and a
-    closing one.
+    closing one. `note(words)` puts what was measured last behind either.
     """
     reporter = (
         Bar(total, description, unit) if sys.stderr.isatty() else Lines(total, description, unit)
@@ -46,6 +46,9 @@ class Bar:
         self._bar.total -= count
         self._bar.refresh()
 
+    def note(self, words: str) -> None:
+        self._bar.set_postfix_str(words)
+
     def close(self) -> None:
         self._bar.close()
 
@@ -59,6 +62,7 @@ class Lines:
         self.total, self.done = total, 0
         self._description, self._unit, self._clock = description, unit, clock
         self._started = self._last = clock()
+        self._note = ""
 
     def update(self, count: int) -> None:
         self.done += count
@@ -69,12 +73,16 @@ class Lines:
             left = _duration(max(self.total - self.done, 0) / rate) if self.done else "unknown"
             share = f"{100 * self.done / self.total:.0f}%, " if self.total else ""
             log.info(
-                "%s: %d of %d %ss (%s%.1f a second, %s left)",
+                "%s: %d of %d %ss (%s%.1f a second, %s left)%s",
                 *(self._description, self.done, self.total, self._unit, share, rate, left),
+                self._note,
             )
 
     def drop(self, count: int) -> None:
         self.total -= count
+
+    def note(self, words: str) -> None:
+        self._note = f"; {words}"
 
     def close(self) -> None:
         seconds = self._clock() - self._started

@@ -85,7 +85,10 @@ class Resolved:
         return max(uses, key=lambda use: use.prompts)
 
     def text(self, target: str, domain: str, mode: str) -> DomainUse:
-        """Prompts and budget of the text by a target: the trees' own where it is theirs alone."""
+        """Prompts and budget of the text by a target: of several users the first decides.
+
+        That it serves the others too is seen to where their settings are resolved.
+        """
         if self.generates(target, domain, mode):
             return self.use(domain)
         if self.sweep.generates(target, domain, mode):

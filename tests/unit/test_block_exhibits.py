@@ -37,8 +37,16 @@ LAWS = {
 RUN = {"target": "tiny", "block_size": 5, "draft_length": GAMMA, "laws": LAWS}
 RUN |= {name: {"math": what, "chat": what} for name, what in
         (("data", "own"), ("prompts", 12), ("max_new_tokens", 60))}  # fmt: skip
-RUN |= {"drafter": CONDITIONS["retrace"]["drafter"] | {"block_size": 5, "slots": "lookup"}}
+RUN |= {"drafter": CONDITIONS["retrace"]["drafter"]
+        | {"block_size": 5, "vocabulary": 90, "slots": "lookup", "init": "target"}}  # fmt: skip
 RUN["training_data"] = "own"
+
+
+def loss(name: str, smoothing: float = 0.5, decay: float | None = None) -> dict:
+    return {"name": name, "smoothing": smoothing, "decay": decay}
+
+
+ARMS = {"ce_decay": loss("ce_decay", decay=2.0), "dpace": loss("dpace"), "dpal": loss("dpal")}
 
 
 def run(script, **options) -> None:
@@ -66,7 +74,7 @@ def histories(folder, plan: Plan) -> tuple[str, list[str]]:
                 path = folder / f"{arm}-{number}-history.parquet"
                 paths.append(write_history(path, f"{arm}-{number}", 2 + number / 10))
     network = {"layers": 5, "block_size": 5, "context": "own", "shifted": False}
-    network |= {"slots": "lookup", "normalised_features": False}
+    network |= {"vocabulary": 90, "slots": "lookup", "normalised_features": False, "init": "target"}
     return json.dumps({"trained": trained, "network": network}), paths
 
 
@@ -155,27 +163,33 @@ def test_the_losses_study_makes_its_exhibits_and_says_what_is_separated(losses):
     assert "mode greedy: ce_decay 1." in text and "(faster)" in text and "(slower)" in text
     assert "times as many trainings and prompts" in text
     page = (losses / "exhibits/table_training.md").read_text(encoding="utf-8")
-    said = "5 layers, blocks of 5; not as published: context own (DFlash: fused), slots lookup (DFlash: "
+    said = (
+        "5 layers, blocks of 5; not as published: vocabulary 90 (DFlash: whole), context own (DFlash: "
+        "fused), slots lookup (DFlash: masks). They start from copies of the target's layers; what "
+        "DFlash starts from is not known here"
+    )
     assert said in page and "shifted" not in page and "second rounds" not in page
+    expected = read_table(losses / "exhibits/table_training.csv").set_index("arm")["estimate"]
+    assert all(expected["dpal"]) and not any(expected.drop("dpal"))
+    for name, own in (("table2", False), ("table7", True), ("table8", True)):
+        page = (losses / f"exhibits/{name}.md").read_text(encoding="utf-8")
+        assert ("what is timed is decoded anew" in page) == own
     beaten = read_table(losses / "exhibits/table4.csv")
     assert set(beaten["against"]) == {"lookup", "bigram"}
 
 
 def test_the_retrace_study_makes_its_exhibits(retrace):
-    tables = [
-        "findings",
-        "table_training",
-        "table8a",
-        "table8b",
-        *(f"table{n}" for n in range(1, 8)),
-    ]
+    tables = ["findings", "table_training", "table8a", "table8b"]
+    tables += [f"table{n}" for n in range(1, 8)]
     assert exhibits(retrace) == files(tables, [f"figure{n}" for n in range(1, 6)])
     table = read_table(retrace / "exhibits/table1.csv")
     row = table[(table["arm"] == "corrected_gated") & (table["domain"] == "all")].iloc[0]
     assert float(row["backbone_lower"]) > 0 and float(row["control_difference"]) > 0
+    page = (retrace / "exhibits/table6.md").read_text(encoding="utf-8")
+    assert "loop problems removed" in page and "decoded anew" not in page
     page = (retrace / "exhibits/table_training.md").read_text(encoding="utf-8")
     assert "Arms other than backbone: held-out tau is that of second rounds" in page
-    assert "Their weights are kept by the least held-out loss" in page
+    assert "Their weights are kept by the least held-out loss" in page and "overlaps" not in page
     text = " ".join(read_table(retrace / "exhibits/findings.csv")["statement"])
     assert "corrected_gated emits more tokens a round than backbone" in text
     assert "among the draft's five best in 8" in text  # planted: 83%
@@ -216,19 +230,44 @@ def card(folder, study: str, run_settings: dict, names) -> dict:
 
 def test_cells_of_the_losses_are_directions_at_most(losses):
     names = ("lengths", "differences", "speed_differences")
-    arms = {name: name for name in ("ce_decay", "dpace", "dpal")}
-    found = card(losses, "losses", {"losses": arms}, names)
+    found = card(losses, "losses", {"losses": ARMS}, names)
     gain = found["D-PACE README", "Qwen3-4B main settings", "emitted length gain, low end"]
     assert gain["verdict"] == "same direction" and gain["measured"] > 10
     assert "target tiny, published Qwen/Qwen3-4B" in gain["condition"]
     assert "drafter with slots lookup, published masks; trained on own" in gain["condition"]
+    assert "drafter with vocabulary 90, published whole" in gain["condition"]
+    start = (
+        "drafter starts from copies of the target's layers; of the published one that is not known"
+    )
+    assert start in gain["condition"]
     high = found["D-PACE README", "Qwen3-4B main settings", "emitted length gain, high end"]
     assert high["measured"] >= gain["measured"]
     level = found["D-PAL abstract", "D-PACE", "acceptance length T=1"]
     assert level["verdict"] == "unresolved" and "temperature 0.7, published 1" in level["condition"]
+    other = found["D-PAL abstract", "D-PAL", "acceptance length T=1"]
+    said = "that of D-PAL is not known"
+    assert said in other["condition"] and said not in level["condition"]
     assert found["D-PACE README", "Qwen3-8B", "emitted length gain"]["verdict"] == "not measured"
     speed = found["D-PACE README", "Qwen3-4B main settings", "speedup gain, low end"]
     assert speed["verdict"] == "same direction"
+
+
+def test_a_cell_stands_beside_the_arm_that_has_the_published_loss(losses):
+    names = ("lengths", "differences", "speed_differences")
+    key = "D-PAL abstract", "D-PACE", "acceptance length T=0"
+    gain = "D-PACE README", "Qwen3-4B main settings", "emitted length gain, low end"
+    alone = card(losses, "losses", {"losses": ARMS}, names)
+    # Another smoothing under the label of another arm, after the published one: a level apart.
+    both = ARMS | {"dpal": loss("dpace", smoothing=0.3)}
+    found = card(losses, "losses", {"losses": both}, names)
+    assert found[key]["measured"] == alone[key]["measured"]
+    assert found[gain]["measured"] == alone[gain]["measured"]
+    absent = card(
+        losses, "losses", {"losses": ARMS | {"dpace": loss("dpace", smoothing=0.3)}}, names
+    )
+    assert absent[key]["verdict"] == absent[gain]["verdict"] == "not measured"
+    assert "no D-PACE arm of the published smoothing" in absent[key]["why"]
+    assert "is not, as published, in this experiment" in absent[gain]["why"]
 
 
 def test_cells_of_retrace_are_directions_at_most(retrace):
@@ -244,6 +283,8 @@ def test_cells_of_retrace_are_directions_at_most(retrace):
     assert "drafter with slots lookup, published masks" in gain["condition"]
     assert "trained on own, published Open-PerfectBlend" in gain["condition"]
     assert "drafter with layers" not in gain["condition"]
+    assert "drafter with vocabulary 90, published whole" in gain["condition"]
+    assert "drafter starts from copies of the target's layers" in gain["condition"]
     speedup = found["Table 2", "T=0/4B/ReTrace (16)", "GSM8K speedup"]
     assert speedup["verdict"] == "same direction"
     assert found["Table 3", "raw conditioning, gated", "MT-Bench tau"]["measured"] > 1

@@ -147,13 +147,15 @@ def test_the_first_prompts_alone_are_replayed_where_so_many_are_asked_for(tmp_pa
     records.write(tmp_path / "prompts.parquet", rows, "prompts", {})
     options = ["--trajectories", texts, "--proposals", blocks]
     known = [*options, "--prompts", tmp_path / "prompts.parquet"]
-    for count, names in ((1, ["p0"]), (2, ["p0", "p1"]), (9, ["p0", "p1"])):
+    for count, names in ((1, ["p0"]), (2, ["p0", "p1"])):
         rounds, expected = replay(monkeypatch, tmp_path, 0.0, *known, prompts=count)
         assert list(records.prompt_digests(rounds)) == names
         for found in (rounds, expected):
             assert sorted(set(found["prompt_id"].to_pylist())) == names
     with pytest.raises(UserError, match="the first 1: give their files as --prompts"):
         replay(monkeypatch, tmp_path, 0.0, *options, prompts=1)
+    with pytest.raises(UserError, match="the first 9 are wanted, but --prompts hold 2; say 2"):
+        replay(monkeypatch, tmp_path, 0.0, *known, prompts=9)
     with pytest.raises(UserError, match="'prompts' is 0"):
         replay(monkeypatch, tmp_path, 0.0, *known, prompts=0)
 

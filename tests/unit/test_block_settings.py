@@ -79,7 +79,8 @@ def laptop() -> settings.Around:
     """What the laptop experiment checks a study against; reading its registries takes a while."""
     experiment = validate(Experiment, LAPTOP, "configuration")
     rows = registry.load_all(experiment.registries, ROOT)
-    return settings.Around(rows, experiment.domains, {}, asked=True)
+    own = (["smollm2-135m"], experiment.modes)
+    return settings.Around(rows, experiment.domains, {}, True, *own)
 
 
 ARMS = LAPTOP["losses"]["arms"]
@@ -116,6 +117,8 @@ VARIANTS = LAPTOP["retrace"]["arms"]
         ),
         ("losses", {"domains": [{"name": "math", "prompts": 64, "max_new_tokens": 9}]},
          "losses.domains: 64 prompts of 'math' are wanted, it has 32 here"),
+        ("losses", {"domains": [{"name": "math", "prompts": 16, "max_new_tokens": 96}]},
+         "max_new_tokens of 'math' is 96, but its text is the experiment's own, with 160; say 160"),
         ("losses", {"speed": LAPTOP["losses"]["speed"] | {"domains": ["maths"]}},
          "losses.speed.domains: 'maths' is not among losses.domains; did you mean 'math'"),
         ("losses", {"speed": LAPTOP["losses"]["speed"] | {"prompts": 17}},
@@ -144,6 +147,53 @@ def test_what_cannot_be_compared_is_refused_in_one_line(laptop, block, values, s
     with pytest.raises(UserError) as error:
         resolve(validate(kind, LAPTOP[block] | values, block), laptop)
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_other_text_than_the_experiments_has_the_budget_that_the_study_says():
+    sizes = [{"name": "math", "prompts": 16, "max_new_tokens": 96}]
+    found = load(changed("losses", modes=["sample-0.8"], domains=sizes, speed=None), ROOT)
+    assert found.text("smollm2-135m", "math", "sample-0.8").max_new_tokens == 96
+
+
+def test_text_of_the_sweep_must_be_as_large_as_the_study_says():
+    raw = changed("losses", modes=["greedy", "sample", "sample-0.9"])
+    with pytest.raises(UserError) as error:
+        load(raw, ROOT)
+    said = (
+        "16 prompts of 'math' with 160 tokens are wanted, but in mode 'sample-0.9' "
+        "position.temperatures generates 16 with 96; add 'sample-0.9' to modes"
+    )
+    assert said in str(error.value) and "\n" not in str(error.value)
+    for studies in (["position"], ["position", "temperatures"]):
+        assert said in load(raw | {"studies": studies}, ROOT).losses.problem
+    larger = load(raw | {"modes": ["greedy", "sample", "sample-0.9"]}, ROOT)
+    assert larger.text("smollm2-135m", "math", "sample-0.9").prompts == 32
+
+    sweep = raw["position"]["temperatures"]
+    sweep |= {"prompts": 24, "max_new_tokens": 160}
+    assert load(raw, ROOT).text("smollm2-135m", "math", "sample-0.9").prompts == 24
+    sweep["prompts"] = 8
+    with pytest.raises(UserError, match="position.temperatures generates 8 with 160"):
+        load(raw, ROOT)
+
+
+def test_a_mode_imports_the_text_of_every_domain_of_the_study(tmp_path):
+    text = (tmp_path / "text.jsonl").as_posix()
+    mode = f"ours: {{temperature: 0, imported: {{math: {text}}}}}"
+    raw = changed("losses", modes=["greedy", "ours"], speed=None)
+    raw["registries"] = registries(tmp_path, modes=mode)
+    with pytest.raises(
+        UserError, match="losses.modes: mode 'ours' imports .*, which does not exist"
+    ):
+        load(raw, ROOT)
+    (tmp_path / "text.jsonl").touch()
+    said = "losses.modes: mode 'ours' imports no file for domain 'code'; it has: math"
+    with pytest.raises(UserError, match=said):
+        load(raw, ROOT)
+    assert said in load(raw | {"studies": ["position"]}, ROOT).losses.problem
+    raw["losses"]["domains"] = raw["losses"]["domains"][:1]
+    raw["position"]["temperatures"] = None
+    assert "ours" in load(raw, ROOT).losses.modes
 
 
 def test_arms_differ_in_their_loss_and_trainings_in_their_seed_alone(tmp_path):

@@ -329,6 +329,42 @@ def test_normalised_features_do_not_depend_on_the_size_of_a_layers_states(target
 def test_blocks_at_once_move_no_number(target, monkeypatch):
     training = trainer(target)
     text = training.held_out[0]
-    whole, _, _ = training.measure(text)
+    whole = training.measure(text).matches
     monkeypatch.setattr(loop, "BLOCKS_AT_ONCE", 3)
-    assert np.array_equal(training.measure(text)[0], whole)
+    assert np.array_equal(training.measure(text).matches, whole)
+
+
+def test_both_expectations_of_a_look_are_those_of_plain_loops_over_blocks(target):
+    training = trainer(target, "dpal", vocabulary=50)
+    head = training.target.head
+    text = Example("d", "p", 0, (57, 58, 59), (60, 61, 95, 62, 63, 64, 65, 3, 66))
+    whole = [*text.prompt, *text.emitted]
+    logits = target.model(torch.tensor([whole])).logits[0].double()
+    p = logits.softmax(-1).numpy()
+    vocabulary = head.ids.tolist()
+    estimate = surrogate = 0.0
+    for anchor in every_anchor(text):
+        block = blocks_of(text, np.array([anchor]), training.net.shape.block_size)
+        states = training.states(text, training.target.read(text), block)
+        q = head(states)[0].double().softmax(-1).detach().numpy()
+        accepted = overlaps = 1.0
+        for slot, token in enumerate(whole[anchor + 1 :][: len(q)]):
+            here = p[anchor + slot]
+            drafted = q[slot, vocabulary.index(token)] if token in vocabulary else 0.0
+            accepted *= min(1.0, drafted / here[token])
+            overlaps *= np.minimum(here[vocabulary], q[slot]).sum()
+            estimate, surrogate = estimate + accepted, surrogate + overlaps
+    found = training.measure(text)
+    assert found.lengths == pytest.approx([estimate, surrogate], rel=1e-4)
+    # Some of the text cannot be drafted, so that leaving that out would be seen.
+    assert set(text.emitted) - set(vocabulary)
+    assert estimate != pytest.approx(surrogate, rel=1e-2), (estimate, surrogate)
+    means = loop.mean_lengths([found, found])
+    assert means["held_out_estimate"] == pytest.approx(estimate / len(found.matches), rel=1e-4)
+
+
+def test_a_loss_that_reads_no_distribution_has_neither_expectation(target):
+    training = trainer(target)
+    found = training.measure(training.held_out[0])
+    assert found.lengths is None
+    assert set(loop.mean_lengths([found]).values()) == {None}

@@ -102,6 +102,56 @@ def test_cut_prompts_are_raw_ones(tmp_path):
     assert "trees.prompt_tokens would cut prompts of domain 'gsm8k', whose text" in said
 
 
+def both(prompts: int, tokens: int, **trees) -> dict:
+    """Trees and losses on one text of gsm8k, which the experiment does not generate."""
+    losses = [domain(prompts=16, tokens=160), domain("gsm8k", prompts=8, tokens=48)]
+    own = {"pair": "smollm2-3bit", "domains": [domain("gsm8k", prompts, tokens)]}
+    return {"trees": own | trees, "losses": {"domains": losses}}
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [
+        (
+            both(8, 64),
+            "wants 64 tokens of domain 'gsm8k', whose text losses.domains generates with 48",
+        ),
+        (both(9, 48), "wants 9 prompts of domain 'gsm8k', which has 8 in losses.domains"),
+        (
+            both(8, 48, prompt_tokens=512),
+            "would cut prompts of domain 'gsm8k', whose text losses.domains generates from whole ones",
+        ),
+    ],
+)
+def test_text_that_the_losses_take_too_is_theirs(over, expected):
+    assert expected in message(**over, studies=["position", "domains", "losses"])
+    # Only a study that is asked for keeps another from its text.
+    trees = load(**over)
+    assert trees.trees.problem is None and expected in trees.losses.problem
+    sizes = over["trees"]["domains"][0]
+    text = trees.text("smollm2-135m", "gsm8k", "greedy")
+    assert (text.prompts, text.max_new_tokens) == (sizes["prompts"], sizes["max_new_tokens"])
+    losses = load(**over, studies=["position", "losses"])
+    assert losses.losses.problem is None and expected in losses.trees.problem
+    assert losses.text("smollm2-135m", "gsm8k", "greedy").max_new_tokens == 48
+
+
+def test_trees_take_the_beginning_of_text_of_the_losses():
+    found = load(**both(6, 32), studies=["position", "domains", "losses"])
+    text = found.text("smollm2-135m", "gsm8k", "greedy")
+    assert (text.prompts, text.max_new_tokens) == (8, 48)
+    # Of another mode it is no text of theirs.
+    alone = both(9, 64, prompt_tokens=512)
+    alone["losses"] |= {"modes": ["sample"], "speed": None}
+    found = load(**alone, studies=["position", "domains", "losses"])
+    assert found.cuts_prompts("smollm2-135m", "gsm8k", "greedy")
+    assert not found.cuts_prompts("smollm2-135m", "gsm8k", "sample")
+    # Where the experiment generates the text, the losses study does not decide how much of it.
+    own = {"pair": "smollm2-3bit", "domains": [domain(prompts=20, tokens=100)]}
+    found = load(own, studies=["position", "domains", "losses"])
+    assert found.losses.use("math").prompts == 16 and found.trees.problem is None
+
+
 def test_a_mode_that_only_the_trees_use_gets_text_of_its_own(tmp_path):
     over = {"registries": registries(tmp_path, modes="cold: {temperature: 0}")}
     resolved = load({"pair": "smollm2-3bit", "mode": "cold", "domains": [domain()]}, **over)

@@ -36,6 +36,21 @@ def test_a_closing_line_comes_even_when_the_job_fails(caplog):
     assert "job: 0 of 10 tokens" in caplog.text
 
 
+def test_what_was_measured_last_stands_behind_the_progress(caplog):
+    now = [0.0]
+    lines = Lines(100, "training d", "token", clock=lambda: now[0])
+    with caplog.at_level(logging.INFO):
+        lines.note("acceptance length 1.133")
+        for _ in range(2):
+            now[0] += 20.0
+            lines.update(20)
+            lines.note("acceptance length 1.752")
+    assert [record.getMessage().rpartition("; ")[2] for record in caplog.records] == [
+        "acceptance length 1.133",
+        "acceptance length 1.752",
+    ]
+
+
 def test_a_terminal_gets_a_bar_with_rate_and_time_left(monkeypatch, capsys):
     monkeypatch.setattr(module.sys.stderr, "isatty", lambda: True, raising=False)
     with progress(10, "job") as reporter:
@@ -43,5 +58,6 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(monkeypatch, capsys):
         reporter.update(4)
         reporter.drop(5)
         reporter.update(1)
+        reporter.note("acceptance length 1.752")
     shown = capsys.readouterr().err
-    assert "job" in shown and "5/5" in shown and "tokens/s" in shown
+    assert "job" in shown and "5/5" in shown and "tokens/s" in shown and "1.752" in shown

@@ -1,6 +1,7 @@
 """The losses and retrace studies in the workflow: trained, replayed, decoded live, drawn, reported."""
 
 import json
+import re
 
 import draftscope.block_study.schemas
 import draftscope.block_training.schemas
@@ -126,6 +127,7 @@ def test_a_study_of_fewer_prompts_than_the_text_takes_the_first_of_them(finished
     # Of the text's two shards the second is of no use to the study.
     made = (folder / "proposals/tiny/tiny-dpace-1/small/cold").glob("*.parquet")
     assert [path.stem for path in made] == ["0000"]
+    assert [path.stem for path in (folder / "trajectories/tiny/small/cold").iterdir()] == ["0000"]
 
 
 def test_all_arms_learnt_from_the_same_texts_with_seeds_of_their_own(finished):
@@ -146,13 +148,13 @@ def test_all_arms_learnt_from_the_same_texts_with_seeds_of_their_own(finished):
         assert (folder / f"tiny-{name}/leaks/small.json").is_file()
 
 
-def test_the_control_without_memory_drafts_as_dflash_does(finished):
+def test_greedy_text_is_the_targets_whatever_drafts(finished):
     folder = finished.folder / RESULTS / "live/retrace"
     texts = {
         pair: records.read(folder / pair / "small/cold/trajectories.parquet", "live_trajectories")
         for pair in ("ce_decay-1", "none-1", "corrected_gated-1")
     }
-    # Greedy text is the target's, whatever drafts.
+
     tokens = [text.column("token_ids").to_pylist() for text in texts.values()]
     assert tokens[0] == tokens[1] == tokens[2]
 
@@ -174,6 +176,29 @@ def test_a_change_of_one_arm_trains_that_arm_alone(finished, tmp_path):
     trained = {path.split("/")[3] for path in jobs["train_block_draft"]}
     assert trained == {"tiny-dpace-1", "tiny-dpace-2"} and "generate" not in jobs
     assert len(jobs["losses_rounds"]) == 2 * 2 * 2  # domains and modes of each
+
+
+def test_the_report_counts_each_text_of_the_losses_once(tmp_path):
+    project = study_project(tmp_path / "a project")
+
+    def counted() -> list[str]:
+        page = f"{RESULTS}/report.html"
+        (command,) = re.findall(r"scripts/report\.py .*", project.run("-n", "-p", "--", page))
+        own = command.partition(" --trajectories ")[2].partition(" --rounds ")[0].split()
+        return [path.removeprefix(f"{RESULTS}/trajectories/tiny/") for path in own]
+
+    generated = [
+        f"small/{mode}/000{shard}.parquet" for mode in ("cold", "warm") for shard in (0, 1)
+    ]
+    # Of domain `small` the study takes three prompts, which are in the first shard.
+    own = ["small/tepid/0000.parquet"]
+    own += [f"raw/{mode}/000{shard}.parquet" for mode in ("cold", "tepid") for shard in (0, 1)]
+    assert sorted(counted()) == sorted(generated + own)
+    experiment = yaml.safe_load((project.folder / "tiny/config.yaml").read_text())
+    experiment["studies"].append("domains")
+    experiment["trees"]["domains"][1]["max_new_tokens"] = 16
+    project.configure("config.yaml", experiment)
+    assert sorted(counted()) == sorted(generated + own)
 
 
 def test_the_report_has_sections_of_both_studies(finished, tmp_path):

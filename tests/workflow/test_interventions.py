@@ -208,6 +208,13 @@ def test_a_killed_training_goes_on_to_the_same_weights(finished, tmp_path):
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert not (folders[1] / "model.json").exists() and checkpoint.exists()
+    # A checkpoint of other code is not gone on from.
+    shutil.copytree(folders[1], tmp_path / "other")
+    other = [*command(tmp_path / "other"), "--code", "changed"]
+    with subprocess.Popen(other, **run, stderr=subprocess.PIPE, text=True) as anew:
+        said = next((line for line in anew.stderr if "step" in line or "another" in line), "")
+        anew.kill()
+    assert "belongs to another training" in said
     again = subprocess.run(command(folders[1]), **run, capture_output=True, text=True, check=False)
     assert again.returncode == 0 and "going on from step" in again.stderr
     weights = [load_file(place / "weights/model.safetensors") for place in folders]

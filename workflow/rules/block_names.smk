@@ -6,7 +6,16 @@ from snakemake.exceptions import WorkflowError
 
 LOSSES, RETRACE = EXPERIMENT.settings.losses, EXPERIMENT.settings.retrace
 BLOCK_STATISTICS = ("lengths", "differences", "needed", "positions")
-NETWORK = ("layers", "block_size", "context", "shifted", "slots", "normalised_features")
+NETWORK = (
+    "layers",
+    "block_size",
+    "vocabulary",
+    "context",
+    "shifted",
+    "slots",
+    "normalised_features",
+    "init",
+)
 TIMED_STATISTICS = ("speed", "speed_differences")
 LOSS_FILES = (*BLOCK_STATISTICS, *(TIMED_STATISTICS if LOSSES.speed else ()))
 LOSS_STUDIES = {"losses": LOSSES.arms, "losses_grid": LOSSES.grid}
@@ -91,11 +100,11 @@ def block_files(rows, *folder, name=None):
     return found
 
 
-def block_loops(rows):
+def loss_loops(rows):
     """The loops of the text that each source is replayed on."""
     return [
         RESULTS
-        / "loops"
+        / "losses/loops"
         / block_pair(row["pair"])["target"]
         / row["domain"]
         / f"{row['mode']}.parquet"

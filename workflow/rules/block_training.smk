@@ -49,4 +49,4 @@ rule train_block_draft:
         " --settings {params.settings:q} --teacher-cache-mb {params.cache} {params.base:q}"
         " --target {input.target:q} --prompts {input.prompts:q}"
         " --trajectories {input.trajectories:q} --history {output.history:q}"
-        " --output {output.record:q} 2> {log:q}"
+        " --code {params.code:q} --output {output.record:q} 2> {log:q}"

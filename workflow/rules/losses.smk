@@ -1,6 +1,7 @@
 # Needs: texts of the target, its loops, and block drafters that were trained with several losses.
 # Makes: losses/{rounds,expected}/{pair}/{domain}/{mode}.parquet, each training replayed at the study's
-#   draft length; statistics and exhibits of losses and of losses_grid.
+#   draft length; losses/loops/{target}/{domain}/{mode}.parquet, loops of that text; statistics and
+#   exhibits of losses and of losses_grid.
 # Why: does a loss that weighs positions by what acceptance they bring beat one that does not, beyond
 #   what another seed does?
 
@@ -10,10 +11,27 @@ localrules:
     losses_measurements,
 
 
+# Of the study's prompts alone, so that no further text is generated for it.
+use rule find_loops as losses_loops with:
+    input:
+        code=rules.find_loops.input.code,
+        trajectories=lambda wildcards: loss_shards(
+            trajectory_shards(**wildcards), wildcards.domain
+        ),
+        prompts=lambda wildcards: loss_shards(
+            text_prompt_shards(**wildcards), wildcards.domain
+        ),
+        model=RESULTS / "models/{target}/model.json",
+    output:
+        RESULTS / "losses/loops/{target}/{domain}/{mode}.parquet",
+    log:
+        LOGS / "losses/loops/{target}/{domain}/{mode}.log",
+
+
 # With a draft length and prompts of its own, so that what the experiment replays is what it lists.
 use rule replay_rounds as losses_rounds with:
     input:
-        code=sources("replay_rounds.py"),
+        code=rules.replay_rounds.input.code,
         trajectories=lambda wildcards: loss_shards(
             trajectory_shards(**loss_text(wildcards)), wildcards.domain
         ),
@@ -59,7 +77,7 @@ rule loss_statistics:
         rounds=lambda wildcards: block_files(
             loss_sources(wildcards.losses), "losses/rounds"
         ),
-        loops=lambda wildcards: block_loops(loss_sources(wildcards.losses)),
+        loops=lambda wildcards: loss_loops(loss_sources(wildcards.losses)),
         timings=lambda wildcards: block_files(
             loss_timed(wildcards.losses), "live/losses", name="timings"
         ),
@@ -150,9 +168,7 @@ rule losses_measurements:
             run=block_condition("losses"),
             published=PUBLISHED_CONDITIONS["losses"],
             losses={
-                arm.label: EXPERIMENT.models[block_pair(arm.pairs[0])["draft"]][
-                    "loss"
-                ]["name"]
+                arm.label: EXPERIMENT.models[block_pair(arm.pairs[0])["draft"]]["loss"]
                 for arm in LOSSES.arms
             },
         ),

@@ -156,7 +156,7 @@ rule distill_model:
         " --base {input.base:q}"
         " --target {input.target:q} --prompts {input.prompts:q}"
         " --trajectories {input.trajectories:q} --history {output.history:q}"
-        " --output {output.record:q} 2> {log:q}"
+        " --code {params.code:q} --output {output.record:q} 2> {log:q}"
 
 
 rule adapt_model:
@@ -209,7 +209,7 @@ rule adapt_model:
         " --base {input.base:q}"
         " --target {input.target:q} --prompts {input.prompts:q}"
         " --trajectories {input.trajectories:q} {params.marks:q} --history {output.history:q}"
-        " --output {output.record:q} 2> {log:q}"
+        " --code {params.code:q} --output {output.record:q} 2> {log:q}"
 
 
 rule check_leaks:

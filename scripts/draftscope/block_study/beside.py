@@ -10,6 +10,8 @@ import pandas as pd
 from draftscope.block_study.lengths import domains_of
 
 SETTING = "a setting of the published run, not a result"
+# What the draft layers of a drafter start from, by its setting `init`.
+START = {"target": "copies of the target's layers", "random": "random weights"}
 
 
 def none(reason: str) -> dict[str, Any]:
@@ -77,15 +79,24 @@ class Modes:
         ]
 
 
+def in_words(setting: Any) -> str:
+    """A setting of a drafter's network; the one that may be left out is the vocabulary, then whole."""
+    return "whole" if setting is None else str(setting).lower()
+
+
 def drafters(run: Mapping[str, Any], published: Mapping[str, Any]) -> list[str]:
     """In words what of the drafter's network and of its training texts is not as published."""
     found = [
-        f"drafter with {key.replace('_', ' ')} {run['drafter'][key]}, published {theirs}"
+        f"drafter with {key.replace('_', ' ')} {in_words(run['drafter'][key])}, "
+        f"published {in_words(theirs)}"
         for key, theirs in published["drafter"].items()
         if run["drafter"][key] != theirs
     ]
     if run["training_data"] != published["training_data"]:
         found.append(f"trained on {run['training_data']}, published {published['training_data']}")
+    if "init" not in published["drafter"]:
+        start = START[run["drafter"]["init"]]
+        found.append(f"drafter starts from {start}; of the published one that is not known")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.checkpoints import TEXT_DRAFTS
@@ -135,6 +136,40 @@ def enough_prompts(where: str, name: str, wanted: int, uses: Iterable[DomainUse]
     own = next((use.prompts for use in uses if use.name == name), wanted)
     if wanted > own:
         raise UserError(f"{where}: {wanted} prompts of {name!r} are wanted, it has {own} here")
+
+
+def budget_of_experiment(use: DomainUse, own: DomainUse) -> None:
+    """Raises UserError where the losses study says another budget than its text has."""
+    if use.max_new_tokens != own.max_new_tokens:
+        raise UserError(
+            f"losses.domains: max_new_tokens of {use.name!r} is {use.max_new_tokens}, but its text is "
+            f"the experiment's own, with {own.max_new_tokens}; say {own.max_new_tokens}"
+        )
+
+
+def sizes_of_sweep(use: DomainUse, mode: str, swept: DomainUse) -> None:
+    """Raises UserError where the text is the sweep's, which is smaller or has another budget."""
+    if use.prompts > swept.prompts or use.max_new_tokens != swept.max_new_tokens:
+        raise UserError(
+            f"losses.domains: {use.prompts} prompts of {use.name!r} with {use.max_new_tokens} tokens "
+            f"are wanted, but in mode {mode!r} position.temperatures generates {swept.prompts} with "
+            f"{swept.max_new_tokens}; add {mode!r} to modes"
+        )
+
+
+def imports(where: str, name: str, mode: Mapping[str, Any], domains: Iterable[str]) -> None:
+    """Raises UserError for a mode that imports its text, but not that of each of the domains."""
+    if mode["imported"] is None:
+        return
+    for domain in domains:
+        file = mode["imported"].get(domain)
+        if file is None:
+            known = ", ".join(mode["imported"])
+            raise UserError(
+                f"{where}mode {name!r} imports no file for domain {domain!r}; it has: {known}"
+            )
+        if not Path(file).is_file():
+            raise UserError(f"{where}mode {name!r} imports {file}, which does not exist")
 
 
 def decodes(where: str, mode: str, modes: Rows) -> None:

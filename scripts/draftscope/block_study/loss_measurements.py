@@ -9,11 +9,37 @@ from typing import Any
 import pandas as pd
 
 from draftscope.block_study.beside import SETTING, Modes, drafters, first, none, value, widest
+from draftscope.block_training.rows import DECAYING, PUBLISHED_DECAY
 from draftscope.exhibits.measurement import measurement
 
 STUDY = "losses"
 LOSS = {"D-PACE": "dpace", "D-PAL": "dpal"}
 GAIN = "D-PACE's gain on the decayed cross-entropy"
+PAL_SMOOTHING = "smoothing as published for D-PACE, that of D-PAL is not known"
+
+
+def published_arms(
+    losses: Mapping[str, Mapping[str, Any]], smoothing: float, block_size: int
+) -> dict[str, str]:
+    """Name of a loss -> label of the arm that has it as published; losses without such an arm are left out.
+
+    Args:
+        losses: label of an arm -> name, smoothing and decay of its loss.
+        smoothing: the published one.
+        block_size: of this run's drafters; the published decay goes by it.
+    """
+    fitting: dict[str, dict[float, str]] = {}
+    for label, loss in losses.items():
+        decays = loss["name"] in DECAYING
+        # A loss has both options and uses one.
+        option = loss["decay" if decays else "smoothing"]
+        wanted = PUBLISHED_DECAY.get(block_size) if decays else smoothing
+        if wanted in (None, option):
+            fitting.setdefault(loss["name"], {}).setdefault(option, label)
+    # No decay is published for other block sizes: of several arms none is then the published one.
+    return {
+        name: next(iter(labels.values())) for name, labels in fitting.items() if len(labels) == 1
+    }
 
 
 class LossMeasurements:
@@ -22,9 +48,10 @@ class LossMeasurements:
     Args:
         lengths, differences, speed: schemas block_lengths, block_differences and
             block_speed_differences (None where nothing was timed).
-        losses: label of an arm -> name of its loss.
+        losses: label of an arm -> its loss: name, smoothing and decay.
         run, published: the condition of this run and the published one: target, data, drafter
-            (settings of its network), training_data; laws (of this run) and modes (published).
+            (settings of its network), training_data; laws (of this run), modes and smoothing
+            (published).
     """
 
     def __init__(
@@ -32,12 +59,12 @@ class LossMeasurements:
         lengths: pd.DataFrame,
         differences: pd.DataFrame,
         speed: pd.DataFrame | None,
-        losses: Mapping[str, str],
+        losses: Mapping[str, Mapping[str, Any]],
         run: Mapping[str, Any],
         published: Mapping[str, Any],
     ) -> None:
         self.lengths, self.differences, self.speed = lengths, differences, speed
-        self.arm = {loss: label for label, loss in losses.items()}
+        self.arm = published_arms(losses, published["smoothing"], run["drafter"]["block_size"])
         self.run, self.published = run, published
         self.modes = Modes(run["laws"], published["modes"])
 
@@ -52,6 +79,7 @@ class LossMeasurements:
                     f"domains {', '.join(self.run['data'])}, published: {self.published['data']}",
                     *drafters(self.run, self.published),
                     *(self.modes.differences(label[0]) if label else []),
+                    *([PAL_SMOOTHING] if label and row == "D-PAL" else []),
                 ][self.run["target"] == self.published["target"] :]
             )
             ours = self._find(exhibit, row, column)
@@ -77,7 +105,7 @@ class LossMeasurements:
     def _length(self, row: str, label: str) -> dict[str, Any]:
         arm, mode = self.arm.get(LOSS[row]), self.modes.find(label)
         if arm is None or mode is None:
-            return none(f"no {row} arm at {label} in this experiment")
+            return none(f"no {row} arm of the published smoothing at {label} in this experiment")
         key = {"arm": arm, "mode": mode, "domain": widest(self.lengths)}
         found = first(self.lengths, **key, subset="all", pooling="macro")
         return value(found, "length", ("lower", "upper"), "no prompt")
@@ -90,7 +118,7 @@ class LossMeasurements:
             return none("no speed is measured in this experiment")
         known = {self.arm.get("dpace"), self.arm.get("ce_decay")}
         if None in known:
-            return none(f"{GAIN}: one of the arms is not in this experiment")
+            return none(f"{GAIN}: one of the arms is not, as published, in this experiment")
         own = frame[frame["domain"] == widest(frame)]
         own = own[own["subset"] == "all"]
         if "pooling" in own:

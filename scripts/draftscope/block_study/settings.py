@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from draftscope import block_pairs, registry
 from draftscope.block_study import checks
 from draftscope.errors import UserError
+from draftscope.position.settings import Sweep
 from draftscope.prompts import collecting
 from draftscope.stage import DomainUse, Positive, Stage, no_duplicates
 from draftscope.strict import Integer, Name, Number, Strict, nearest
@@ -175,12 +176,19 @@ class BlockStudy:
 
 @dataclass(frozen=True)
 class Around:
-    """What of the experiment a study is checked against: registries, and prompts measured."""
+    """What of the experiment a study is checked against: registries, prompts measured, and texts.
+
+    The experiment generates the text of its `domains` by each of its `targets` in each of its
+    `modes`, and that of `sweep`, whatever the study wants.
+    """
 
     rows: Mapping[str, dict]
     domains: Sequence[DomainUse]
     evaluated: Mapping[str, Mapping[str, Any]]
     asked: bool
+    targets: Sequence[str] = ()
+    modes: Sequence[str] = ()
+    sweep: Sweep = field(default_factory=Sweep)
 
 
 def resolve_losses(block: Losses, around: Around) -> BlockStudy:
@@ -198,6 +206,7 @@ def resolve_losses(block: Losses, around: Around) -> BlockStudy:
         checks.baselines(block.baselines, study.pairs, models)
         if block.speed is not None:
             checks.speed(block.speed, block.domains, study.modes)
+        _fits_texts(block, study, around)
         return replace(study, texts=True)
 
     return _or_problem(found, around.asked)
@@ -216,13 +225,33 @@ def resolve_retrace(block: Retrace, around: Around) -> BlockStudy:
     return _or_problem(found, around.asked)
 
 
+def _fits_texts(block: Losses, study: BlockStudy, around: Around) -> None:
+    """Sizes that the study states are those of the text, also where others decide how long it is."""
+    (target,) = study.targets
+    own = {use.name: use for use in around.domains}
+    shared = target in around.targets and any(mode in around.modes for mode in block.modes)
+    for name, mode in study.modes.items():
+        checks.imports("losses.modes: ", name, mode, [use.name for use in block.domains])
+    for use in block.domains:
+        if shared and use.name in own:
+            checks.budget_of_experiment(use, own[use.name])
+        for mode in block.modes:
+            if around.sweep.generates(target, use.name, mode):
+                checks.sizes_of_sweep(use, mode, around.sweep.use)
+
+
 def resolve(
-    settings: Any, rows: Mapping[str, dict], evaluated: Mapping[str, Mapping[str, Any]]
+    settings: Any,
+    rows: Mapping[str, dict],
+    evaluated: Mapping[str, Mapping[str, Any]],
+    targets: Sequence[str],
+    sweep: Sweep,
 ) -> dict[str, BlockStudy]:
     """Both studies of an experiment, by name; errors as `resolve_losses`."""
     found = {}
     for name, one in (("losses", resolve_losses), ("retrace", resolve_retrace)):
-        around = Around(rows, settings.domains, evaluated, name in settings.studies)
+        asked = name in settings.studies
+        around = Around(rows, settings.domains, evaluated, asked, targets, settings.modes, sweep)
         found[name] = one(getattr(settings, name), around)
     return found
 

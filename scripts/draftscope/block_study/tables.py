@@ -15,6 +15,18 @@ LENGTH_NOTE = (
     "over prompts of tokens over rounds; micro: all tokens over all rounds."
 )
 DOMAIN_NOTE = "all: mean of the domains, each with the same weight."
+ESTIMATE_NOTE = (
+    "Expected accepted: tokens of a block whose drafts are sampled, without the bonus, a block at every "
+    "position of held-out texts, as the sum over k of the product of min(1, q/p) at the text's own "
+    "tokens; of losses that read p alone. It is without bias where these texts were drawn at "
+    "temperature 1 (train.temperature), not where they are greedy. By overlaps: what D-PAL's weights "
+    "take for it, a product of overlaps along the same texts, which is biased in either case."
+)
+REPLAYED_LOOPS_NOTE = (
+    "Loop problems are prompts whose replayed text loops; what is timed is decoded anew with a budget of "
+    "its own, in a sampled mode another text, so it may loop where its prompt is kept and not where it is "
+    "removed."
+)
 
 
 def interval_note(confidence: float, paired: bool = False) -> str:
@@ -180,6 +192,8 @@ def training(
                 "kept": int(best["step"]),
                 "tau_before": first["held_out_tau"],
                 "tau": best["held_out_tau"],
+                "estimate": best["held_out_estimate"],
+                "surrogate": best["held_out_surrogate"],
             }
         )
     headers = {
@@ -195,6 +209,14 @@ def training(
         ),
         network,
     ]
+    columns = ["arm", "training", "steps", "tokens", "kept", "tau_before", "tau"]
+    estimated = [pd.notna(row["estimate"]) for row in rows]
+    if any(estimated):
+        columns += ["estimate", "surrogate", "reason"]
+        headers |= {"estimate": "expected accepted", "surrogate": "the same, by overlaps"}
+        notes.append(ESTIMATE_NOTE)
+        for row, known in zip(rows, estimated, strict=True):
+            row["reason"] = "" if known else "not of a loss that does not read p"
     if backbone is not None:
         notes.append(
             f"Arms other than {backbone}: held-out tau is that of second rounds, tokens of a block that "
@@ -202,6 +224,5 @@ def training(
             "by the least held-out loss, or by tau where the draft's own confidence weighs the loss; by "
             "loss, tau may have been higher at another step."
         )
-    columns = ["arm", "training", "steps", "tokens", "kept", "tau_before", "tau"]
     frame = pd.DataFrame(rows, columns=columns)
     return Table(frame, f"{number}. How the drafts were trained", notes, {}, headers)

@@ -8,16 +8,17 @@ from typing import Any
 import pandas as pd
 
 from draftscope import records
+from draftscope.block_study.beside import START, in_words
 from draftscope.block_training.rows import Dflash
 from draftscope.errors import UserError
 
 # Settings in which a drafter of this project may differ from DFlash, which has their defaults.
-OWN = ("context", "shifted", "slots", "normalised_features")
+OWN = ("vocabulary", "context", "shifted", "slots", "normalised_features")
 Histories = dict[tuple[str, int], pd.DataFrame]
 
 
 def network_words(network: Mapping[str, Any]) -> str:
-    """A sentence that says what the drafters are, and what of it DFlash has otherwise.
+    """Sentences that say what the drafters are, and what of it DFlash has otherwise.
 
     Args:
         network: settings of their row in the registry of models.
@@ -25,11 +26,16 @@ def network_words(network: Mapping[str, Any]) -> str:
     found = f"Drafters: {network['layers']} layers, blocks of {network['block_size']}"
     published = {key: Dflash.model_fields[key].default for key in OWN}
     own = [
-        f"{key.replace('_', ' ')} {str(network[key]).lower()} (DFlash: {str(theirs).lower()})"
+        f"{key.replace('_', ' ')} {in_words(network[key])} (DFlash: {in_words(theirs)})"
         for key, theirs in published.items()
         if network[key] != theirs
     ]
-    return f"{found}; not as published: {', '.join(own)}." if own else f"{found}, as published."
+    compared = ", ".join(OWN).replace("_", " ")
+    beside = f"not as published: {', '.join(own)}" if own else f"as published: {compared}"
+    return (
+        f"{found}; {beside}. They start from {START[network['init']]}; what DFlash starts from is not "
+        "known here and not compared."
+    )
 
 
 def read_histories(trained: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Histories:

@@ -15,6 +15,8 @@ from draftscope.block_training.vocabulary import places
 from draftscope.drafters.dflash import DFlash, KeysValues, block_mask
 from draftscope.drafters.slots import block_tokens
 from draftscope.losses import LOSSES, block_loss
+from draftscope.losses.divergences import log_overlap
+from draftscope.losses.estimators import accepted_length_estimate, accepted_length_surrogate
 from draftscope.training.examples import Example
 from draftscope.training.loss import blocks as slices
 from draftscope.training.run import Plan, Run
@@ -46,6 +48,38 @@ def blocks_of(text: Example, anchors: np.ndarray, block_size: int) -> Blocks:
     return Blocks(where, ids[position], valid, position - len(text.prompt))
 
 
+class Compared(NamedTuple):
+    """Of some blocks: matches bool [a, K], the sum and divisor of their loss, and lengths.
+
+    `lengths` are the sums over blocks of `accepted_length_estimate` and of
+    `accepted_length_surrogate`; none where the loss reads no target distribution.
+    """
+
+    matches: np.ndarray
+    loss: float
+    divisor: float
+    lengths: np.ndarray | None
+
+
+def together(parts: Sequence[Compared]) -> Compared:
+    """Blocks that were compared in parts."""
+    lengths = [part.lengths for part in parts if part.lengths is not None]
+    return Compared(
+        np.concatenate([part.matches for part in parts]),
+        sum(part.loss for part in parts),
+        sum(part.divisor for part in parts),
+        np.sum(lengths, 0) if lengths else None,
+    )
+
+
+def mean_lengths(parts: Sequence[Compared]) -> dict[str, float | None]:
+    """Columns of the history: both expectations of the accepted length, a block on average."""
+    names = ("held_out_estimate", "held_out_surrogate")
+    if not parts or (whole := together(parts)).lengths is None:
+        return dict.fromkeys(names)
+    return dict(zip(names, (whole.lengths / len(whole.matches)).tolist(), strict=True))
+
+
 def held_out_rounds(matches: np.ndarray) -> tuple[int, int]:
     """Tokens and rounds of a text drafted greedily.
 
@@ -59,6 +93,25 @@ def held_out_rounds(matches: np.ndarray) -> tuple[int, int]:
         start += int(accepted[start]) + 1
         rounds += 1
     return len(matches), rounds
+
+
+def expected_lengths(logits: Tensor, ids: Tensor, valid: Tensor, log_p: Tensor) -> np.ndarray:
+    """Sums over blocks of the unbiased estimate of the accepted length and of its surrogate, [2].
+
+    Args:
+        logits, log_p: [a, K, W] over the draft vocabulary.
+        ids: places of the text's tokens in it, [a, K]; -1 has no probability of the draft.
+        valid: bool [a, K].
+    """
+    log_q = logits.log_softmax(-1)
+    known, place = ids >= 0, ids.clamp(min=0)[..., None]
+    emitted_p, emitted_q = (each.gather(-1, place)[..., 0] for each in (log_p, log_q))
+    # One that the draft cannot emit is never accepted, whatever stands at its place.
+    emitted_p = emitted_p.where(known, torch.zeros_like(emitted_p))
+    emitted_q = emitted_q.where(known, torch.full_like(emitted_q, -torch.inf))
+    estimate = accepted_length_estimate(emitted_p, emitted_q, valid)
+    surrogate = accepted_length_surrogate(log_overlap(log_p, log_q).exp(), valid)
+    return np.array([float(estimate.sum()), float(surrogate.sum())])
 
 
 class BlockTrainer(Run):
@@ -160,46 +213,40 @@ class BlockTrainer(Run):
     # ---- What a look measures ------------------------------------------------------------------
 
     def look(self) -> tuple[dict[str, float], float, str]:
-        tokens = rounds = 0
-        value = norm = 0.0
-        for text in self.held_out:
-            matches, part, counted = self.measure(text)
-            count, needed = held_out_rounds(matches)
-            tokens, rounds = tokens + count, rounds + needed
-            value, norm = value + part, norm + counted
-        loss, tau = value / max(norm, 1e-12), tokens / rounds
+        texts = [self.measure(text) for text in self.held_out]
+        counts = [held_out_rounds(text.matches) for text in texts]
+        tokens, rounds = (sum(part) for part in zip(*counts, strict=True))
+        loss = sum(t.loss for t in texts) / max(sum(t.divisor for t in texts), 1e-12)
+        tau = tokens / rounds
         words = f"held-out loss {loss:.4f}, acceptance length {tau:.3f}"
-        return {"held_out_loss": loss, "held_out_tau": tau}, -tau, words
+        columns = {"held_out_loss": loss, "held_out_tau": tau, **mean_lengths(texts)}
+        return columns, -tau, words
 
     @torch.no_grad()
-    def measure(self, text: Example) -> tuple[np.ndarray, float, float]:
-        """Matches bool [n, K] of the blocks at every position of a text, and their loss."""
-        reading, every = self.target.read(text), every_anchor(text)
-        matches, value, norm = [], 0.0, 0.0
+    def measure(self, text: Example) -> Compared:
+        """The blocks at every position of a text."""
+        reading, every, parts = self.target.read(text), every_anchor(text), []
         for start in range(0, len(every), BLOCKS_AT_ONCE):
             anchors = every[start : start + BLOCKS_AT_ONCE]
             found = blocks_of(text, anchors, self.net.shape.block_size)
             with self.autocast():
                 states = self.states(text, reading, found)
-            same, lost, counted = self.compare(reading, found, states)
-            matches.append(same)
-            value, norm = value + lost, norm + counted
-        return np.concatenate(matches), value, norm
+            parts.append(self.compare(reading, found, states))
+        return together(parts)
 
     @torch.no_grad()
-    def compare(
-        self, reading: Reading, found: Blocks, states: Tensor
-    ) -> tuple[np.ndarray, float, float]:
-        """Of some blocks: matches bool [a, K], and the sum and divisor of their loss."""
-        matches, value, norm = [], 0.0, 0.0
+    def compare(self, reading: Reading, found: Blocks, states: Tensor) -> Compared:
+        """Some blocks, the head over a few of them at a time."""
+        parts = []
         for part in slices(len(states), len(self.target.head.ids) * states.shape[1]):
             logits, ids, valid, log_p = self._slots(reading, found, states, part)
             lost, counted = block_loss(
                 logits=logits, ids=ids, valid=valid, log_p=log_p, **self.options
             )
-            matches.append(((logits.argmax(-1) == ids) & valid).cpu().numpy())
-            value, norm = value + float(lost), norm + float(counted)
-        return np.concatenate(matches), value, norm
+            matches = ((logits.argmax(-1) == ids) & valid).cpu().numpy()
+            lengths = None if log_p is None else expected_lengths(logits, ids, valid, log_p)
+            parts.append(Compared(matches, float(lost), float(counted), lengths))
+        return together(parts)
 
     def _slots(
         self, reading: Reading, found: Blocks, states: Tensor, part: slice

@@ -24,6 +24,23 @@ register(
             "acceptance length of a greedy replay of held-out texts, bonus token included",
             "tokens a round",
         ),
+        field(
+            "held_out_estimate",
+            pa.float64(),
+            "mean over blocks at every position of held-out texts of the sum over k of the product of "
+            "min(1, q/p) at the first k tokens of the text: the expected accepted length without bias "
+            "where the texts were drawn from p, at temperature 1; null under losses that do not read p",
+            "tokens",
+            nullable=True,
+        ),
+        field(
+            "held_out_surrogate",
+            pa.float64(),
+            "the same with the overlap of p and q in place of min(1, q/p), which D-PAL's weights use: "
+            "biased unless the overlap is the same after every prefix",
+            "tokens",
+            nullable=True,
+        ),
         field("rate", pa.float64(), "learning rate of the last step"),
         field("best", pa.bool_(), "the weights of this row are those that were kept"),
     ],

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from draftscope.block_training.anchors import draw_anchors, every_anchor
-from draftscope.block_training.loop import Blocks, BlockTrainer, blocks_of
+from draftscope.block_training.loop import Blocks, BlockTrainer, blocks_of, mean_lengths
 from draftscope.block_training.target import Reading, TargetSide
 from draftscope.drafters.dflash import DFlash
 from draftscope.drafters.retrace import Carried, ReTrace, carry
@@ -152,8 +152,7 @@ class UnrolledTrainer(BlockTrainer):
             self.memory.beta = beta
 
     def _second_rounds(self) -> tuple[dict[str, float], float, str]:
-        tokens = rounds = 0
-        value = norm = 0.0
+        parts, emitted = [], []
         for text in self.held_out:
             carried, second = self.first_round(text, every_anchor(text)[::LOOK_EVERY])
             if not len(second.anchors):
@@ -161,12 +160,12 @@ class UnrolledTrainer(BlockTrainer):
             reading = self.target.read(text)
             with torch.no_grad(), self.autocast():
                 states = self.second_round(text, reading, carried, second)
-            matches, part, counted = self.compare(reading, second, states)
+            parts.append(self.compare(reading, second, states))
             room = second.valid.sum(1).numpy()
-            emitted = np.minimum(matches.cumprod(1).sum(1) + 1, room)
-            tokens, rounds = tokens + int(emitted.sum()), rounds + len(emitted)
-            value, norm = value + part, norm + counted
-        loss, tau = value / max(norm, 1e-12), tokens / max(rounds, 1)
+            emitted.extend(np.minimum(parts[-1].matches.cumprod(1).sum(1) + 1, room).tolist())
+        loss = sum(p.loss for p in parts) / max(sum(p.divisor for p in parts), 1e-12)
+        tau = sum(emitted) / max(len(emitted), 1)
         words = f"held-out loss {loss:.4f}, tokens of a second round {tau:.3f}"
         score = loss if LOSSES[self.options["name"]].weighting == "decay" else -tau
-        return {"held_out_loss": loss, "held_out_tau": tau}, score, words
+        columns = {"held_out_loss": loss, "held_out_tau": tau, **mean_lengths(parts)}
+        return columns, score, words

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from draftscope import registry
+from draftscope.block_study.settings import BlockStudy
 from draftscope.checkpoints import TEXT_DRAFTS
 from draftscope.errors import UserError
 from draftscope.prompts import collecting
@@ -141,13 +142,49 @@ def resolve_trees(
         if use.name in own:
             _check_prompts(use, own[use.name])
         if use.name in own and shared:
-            _check_text(block, use, own[use.name])
+            _check_text(block, use, own[use.name], "this experiment")
         elif study.modes[block.mode]["imported"] is not None:
             raise UserError(
                 f"trees.mode {block.mode!r} imports its text, and the experiment imports none of "
                 f"domain {use.name!r} by the target of pair {block.pair!r}"
             )
     return study
+
+
+def beside_losses(
+    settings: Any, targets: Sequence[str], trees: TreeStudy, losses: BlockStudy
+) -> tuple[TreeStudy, BlockStudy]:
+    """Trees and losses; where a text cannot serve both, only the one that is asked for.
+
+    Args:
+        settings: of the experiment, whose pairs have the `targets`.
+
+    Raises:
+        UserError: as `resolve_trees` where the text is the experiment's own, if both are asked for.
+    """
+    try:
+        _check_text_of_losses(settings, targets, trees, losses)
+    except UserError as error:
+        if {"domains", "losses"} <= set(settings.studies):
+            raise
+        if "domains" in settings.studies:
+            return trees, BlockStudy(problem=str(error))
+        return TreeStudy(problem=str(error)), losses
+    return trees, losses
+
+
+def _check_text_of_losses(
+    settings: Any, targets: Sequence[str], trees: TreeStudy, losses: BlockStudy
+) -> None:
+    """A text that both take has the sizes of the losses study, and whole prompts."""
+    block, own = settings.trees, [use.name for use in settings.domains]
+    for target in trees.targets:
+        shared = target in targets and block.mode in settings.modes
+        for use in block.domains:
+            text = losses.text(target, use.name, block.mode)
+            if text is not None and not (shared and use.name in own):
+                _check_prompts(use, text, "losses.domains")
+                _check_text(block, use, text, "losses.domains")
 
 
 def _check_names(block: Trees, study: TreeStudy, models: Mapping[str, dict]) -> None:
@@ -170,23 +207,23 @@ def _check_names(block: Trees, study: TreeStudy, models: Mapping[str, dict]) -> 
         )
 
 
-def _check_prompts(use: DomainUse, own: DomainUse) -> None:
+def _check_prompts(use: DomainUse, own: DomainUse, whose: str = "this experiment") -> None:
     if use.prompts > own.prompts:
         raise UserError(
             f"trees.domains wants {use.prompts} prompts of domain {use.name!r}, which has "
-            f"{own.prompts} in this experiment"
+            f"{own.prompts} in {whose}"
         )
 
 
-def _check_text(block: Trees, use: DomainUse, own: DomainUse) -> None:
+def _check_text(block: Trees, use: DomainUse, own: DomainUse, whose: str) -> None:
     """The study takes the beginning of text that is there anyway, and cannot change it."""
     if use.max_new_tokens > own.max_new_tokens:
         raise UserError(
             f"trees.domains wants {use.max_new_tokens} tokens of domain {use.name!r}, whose text "
-            f"this experiment generates with {own.max_new_tokens}"
+            f"{whose} generates with {own.max_new_tokens}"
         )
     if block.prompt_tokens is not None:
         raise UserError(
-            f"trees.prompt_tokens would cut prompts of domain {use.name!r}, whose text this "
-            "experiment generates from whole ones; leave it out, or take another pair or mode"
+            f"trees.prompt_tokens would cut prompts of domain {use.name!r}, whose text {whose} "
+            "generates from whole ones; leave it out, or take another pair or mode"
         )

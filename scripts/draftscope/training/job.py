@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser, settings: str, schema: str) -
     parser.add_argument(
         "--trajectories", required=True, nargs="+", help="the target's texts of these prompts"
     )
+    parser.add_argument(
+        "--code",
+        default="",
+        help="names the code that trains: a checkpoint that other code left is left alone",
+    )
     parser.add_argument("--history", required=True, help=f"Parquet, schema {schema}")
     parser.add_argument("--output", required=True, help="where model.json goes")
 

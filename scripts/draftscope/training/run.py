@@ -112,7 +112,7 @@ class Run(ABC):
         with progress(total, f"training {self.name}") as reporter:
             reporter.drop(self.state["tokens"])
             if not self.state["history"]:
-                self._look(None)
+                reporter.note(self._look(None))
                 self._save(path, fingerprint)
             losses: list[float] = []
             while self.state["step"] < plan.steps and self.state["since"] < plan.patience:
@@ -120,7 +120,7 @@ class Run(ABC):
                 reporter.update(sum(visits[place] for place in self._batch(self.state["step"] - 1)))
                 step = self.state["step"]
                 if step % plan.evaluate_every == 0 or step == plan.steps:
-                    self._look(float(np.mean(losses)))
+                    reporter.note(self._look(float(np.mean(losses))))
                     losses.clear()
                     self._save(path, fingerprint)
             reporter.drop(total - self.state["tokens"])
@@ -157,8 +157,8 @@ class Run(ABC):
             return nullcontext()
         return torch.autocast(self.device.type, self.narrow)
 
-    def _look(self, loss: float | None) -> None:
-        """Measure the held-out texts and keep the weights if they are the best so far."""
+    def _look(self, loss: float | None) -> str:
+        """Measure the held-out texts and keep the weights if they are the best so far; in words."""
         columns, score, words = self.look()
         step = self.state["step"]
         if not self.state["history"] and not math.isfinite(score):
@@ -182,6 +182,7 @@ class Run(ABC):
             }
         )
         log.info("%s, step %d of %d: %s", self.name, step, self.plan.steps, words)
+        return words
 
     def _save(self, path: Path | None, fingerprint: str) -> None:
         if path is not None:
