@@ -65,6 +65,18 @@ def loss_shards(paths, domain):
     return paths[: len(prompt_shards(domain, EXPERIMENT.losses.use(domain).prompts))]
 
 
+def loss_own_text():
+    """The shards of text that only the losses study needs."""
+    return [
+        path
+        for target in EXPERIMENT.losses.targets
+        for use in LOSSES.domains
+        for mode in LOSSES.modes
+        if not EXPERIMENT.generates(target, use.name, mode)
+        for path in loss_shards(trajectory_shards(target, use.name, mode), use.name)
+    ]
+
+
 def loss_sources(study):
     names = [use.name for use in LOSSES.domains]
     return block_sources(loss_rows(study), names, LOSSES.modes)

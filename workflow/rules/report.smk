@@ -109,20 +109,6 @@ SCHEMAS = list(dict.fromkeys(SCHEMAS))
 # What a bare run promises. A failed job takes its exhibit away and leaves a report that stands above
 # it, from which alone Snakemake would not see that it is missing.
 EXHIBITS = [path for study in STUDIES.values() for path in study["exhibits"]]
-
-
-def loss_own_text():
-    """The shards of text that only the losses study needs."""
-    return [
-        path
-        for target in EXPERIMENT.losses.targets
-        for use in LOSSES.domains
-        for mode in LOSSES.modes
-        if not EXPERIMENT.generates(target, use.name, mode)
-        for path in loss_shards(trajectory_shards(target, use.name, mode), use.name)
-    ]
-
-
 # Text that the report counts: the experiment's, and what a study of it has of its own. What the trees
 # and the losses both need is one text, and counts once.
 TEXTS = list(
