@@ -70,7 +70,7 @@ interventions: environment  ## three adapters of that draft, compared (45 minute
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- interventions
 
-losses: environment  ## drafters of whole blocks trained with several losses, compared (63 minutes)
+losses: environment  ## drafters of whole blocks trained with several losses, compared (52 minutes)
 	"$(BIN)/python" scripts/clear_stale_lock.py
 	"$(BIN)/python" -m snakemake --cores all --configfile $(EXPERIMENT) -- losses
 
@@ -111,6 +111,7 @@ test-speculators:  ## losses beside another implementation, in an environment of
 	  > .venv-speculators/requirements.txt
 	.venv-speculators/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -r .venv-speculators/requirements.txt
+	.venv-speculators/bin/python -c 'import speculators.losses.eager'
 	.venv-speculators/bin/python -m pytest -rs tests/unit/test_losses_speculators.py
 
 test-gpu: environment  ## what only a CUDA device can show, in 8 minutes, to results/gpu.json
@@ -128,4 +129,4 @@ format: environment  ## rewrite the layout of code and rules
 	"$(BIN)/python" -m snakefmt.snakefmt workflow
 
 clean:  ## remove the environment (results stay)
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-speculators

@@ -266,7 +266,7 @@ def test_a_cell_stands_beside_the_arm_that_has_the_published_loss(losses):
         losses, "losses", {"losses": ARMS | {"dpace": loss("dpace", smoothing=0.3)}}, names
     )
     assert absent[key]["verdict"] == absent[gain]["verdict"] == "not measured"
-    assert "no D-PACE arm of the published smoothing" in absent[key]["why"]
+    assert "no D-PACE arm is known to be the published one" in absent[key]["why"]
     assert "is not, as published, in this experiment" in absent[gain]["why"]
 
 

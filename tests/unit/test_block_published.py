@@ -16,13 +16,17 @@ def loss(name: str, decay: float | None = None) -> dict:
     return {"name": name, "smoothing": 0.5, "decay": decay}
 
 
-def test_the_published_decay_is_that_of_the_block_size():
+def test_the_published_arm_is_the_one_whose_option_is_published():
     two = {"slow": loss("ce_decay", decay=9.0), "own": loss("ce_decay", decay=4.0)}
     assert published_arms(two, 0.5, 8) == {"ce_decay": "own"}
     assert published_arms(two, 0.5, 16) == {}
     # None is published for blocks of 5, which one arm may stand for and two may not.
     assert published_arms(two, 0.5, 5) == {}
     assert published_arms({"slow": two["slow"]}, 0.5, 5) == {"ce_decay": "slow"}
+    # That of D-PAL is not known: one arm may stand, whatever it has, and two may not.
+    mild = {"mild": loss("dpal") | {"smoothing": 0.3}}
+    assert published_arms(mild, 0.5, 8) == {"dpal": "mild"}
+    assert published_arms(mild | {"own": loss("dpal")}, 0.5, 8) == {}
     # Weights by confidence have no decay, whatever the row holds.
     assert published_arms({"a": loss("dpace", decay=4.0)}, 0.5, 16) == {"dpace": "a"}
 

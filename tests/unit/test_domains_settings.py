@@ -133,6 +133,8 @@ def test_text_that_the_losses_take_too_is_theirs(over, expected):
     assert (text.prompts, text.max_new_tokens) == (sizes["prompts"], sizes["max_new_tokens"])
     losses = load(**over, studies=["position", "losses"])
     assert losses.losses.problem is None and expected in losses.trees.problem
+    neither = load(**over, studies=["position"])
+    assert neither.trees.problem.endswith("; domains in studies puts the trees first")
     assert losses.text("smollm2-135m", "gsm8k", "greedy").max_new_tokens == 48
 
 

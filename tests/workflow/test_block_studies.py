@@ -35,7 +35,7 @@ def study_project(folder) -> Project:
     }  # fmt: skip
     for seed in (1, 2):
         how = TRAIN | {"seed": seed}
-        for loss in ("ce_decay", "dpace"):
+        for loss in ("ce_decay", "dpace", "dpal"):
             # A decay is published for blocks of 8, 10 and 16 alone.
             own = {"name": loss} | ({"decay": 2.0} if loss == "ce_decay" else {})
             models[f"tiny-{loss}-{seed}"] = DFLASH | {"loss": own, "train": how}
@@ -44,7 +44,9 @@ def study_project(folder) -> Project:
                 "kind": "retrace", "target": "tiny", "base": f"tiny-ce_decay-{seed}",
                 "variant": variant, "train": how,
             }  # fmt: skip
-    names = [f"{stem}-{seed}" for stem in ("ce_decay", "dpace", *VARIANTS) for seed in (1, 2)]
+    names = [
+        f"{stem}-{seed}" for stem in ("ce_decay", "dpace", "dpal", *VARIANTS) for seed in (1, 2)
+    ]
     for name in (*names, "bigram"):
         pairs[name] = {"target": "tiny", "draft": f"tiny-{name}", "draft_group": "blocks"}
     project.configure("models.yaml", models)
@@ -65,7 +67,7 @@ def study_project(folder) -> Project:
             "modes": ["cold", "tepid"],
             "draft_length": 3,
             "arms": both,
-            "grid": both,
+            "grid": [*both, arm("dpal")],
             "baselines": {"lookup": "lookup", "bigram": "bigram"},
             "speed": {"domains": ["small"], "modes": ["cold"], "prompts": 3, "max_new_tokens": 12,
                       "warm_up": 0, "repeats": 1},
@@ -108,6 +110,10 @@ def test_both_studies_are_built_once(finished):
             assert (folder / study / name).is_file(), (study, name)
     lengths = table(finished, "losses/table1")
     assert set(lengths["arm"]) == {"ce_decay", "dpace", "lookup", "bigram"}
+    # D-PAL alone reads the target's distribution, and so has an expected length.
+    expected = table(finished, "losses_grid/table_training").set_index("arm")["estimate"]
+    assert all(map(float, expected["dpal"])) and not any(expected.drop("dpal"))
+    assert "estimate" not in table(finished, "losses/table_training")
     # The mode and the domain that the experiment does not generate are the study's own.
     assert set(lengths["mode"]) == {"cold", "tepid"} and set(lengths["domain"]) == {
         "small",

@@ -153,7 +153,7 @@ def sizes_of_sweep(use: DomainUse, mode: str, swept: DomainUse) -> None:
         raise UserError(
             f"losses.domains: {use.prompts} prompts of {use.name!r} with {use.max_new_tokens} tokens "
             f"are wanted, but in mode {mode!r} position.temperatures generates {swept.prompts} with "
-            f"{swept.max_new_tokens}; add {mode!r} to modes"
+            f"{swept.max_new_tokens}; add {mode!r} to modes, or set position.temperatures to null"
         )
 
 

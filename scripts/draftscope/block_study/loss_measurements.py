@@ -15,7 +15,7 @@ from draftscope.exhibits.measurement import measurement
 STUDY = "losses"
 LOSS = {"D-PACE": "dpace", "D-PAL": "dpal"}
 GAIN = "D-PACE's gain on the decayed cross-entropy"
-PAL_SMOOTHING = "smoothing as published for D-PACE, that of D-PAL is not known"
+PAL_SMOOTHING = "smoothing: that of D-PAL is not known"
 
 
 def published_arms(
@@ -25,7 +25,7 @@ def published_arms(
 
     Args:
         losses: label of an arm -> name, smoothing and decay of its loss.
-        smoothing: the published one.
+        smoothing: the published one of D-PACE; that of D-PAL is not known.
         block_size: of this run's drafters; the published decay goes by it.
     """
     fitting: dict[str, dict[float, str]] = {}
@@ -34,9 +34,11 @@ def published_arms(
         # A loss has both options and uses one.
         option = loss["decay" if decays else "smoothing"]
         wanted = PUBLISHED_DECAY.get(block_size) if decays else smoothing
+        if loss["name"] == LOSS["D-PAL"]:
+            wanted = None
         if wanted in (None, option):
             fitting.setdefault(loss["name"], {}).setdefault(option, label)
-    # No decay is published for other block sizes: of several arms none is then the published one.
+    # Where what is published is not known, of several arms none is the published one.
     return {
         name: next(iter(labels.values())) for name, labels in fitting.items() if len(labels) == 1
     }
@@ -104,8 +106,10 @@ class LossMeasurements:
 
     def _length(self, row: str, label: str) -> dict[str, Any]:
         arm, mode = self.arm.get(LOSS[row]), self.modes.find(label)
-        if arm is None or mode is None:
-            return none(f"no {row} arm of the published smoothing at {label} in this experiment")
+        if mode is None:
+            return none(f"no mode at {label} in this experiment")
+        if arm is None:
+            return none(f"no {row} arm is known to be the published one in this experiment")
         key = {"arm": arm, "mode": mode, "domain": widest(self.lengths)}
         found = first(self.lengths, **key, subset="all", pooling="macro")
         return value(found, "length", ("lower", "upper"), "no prompt")

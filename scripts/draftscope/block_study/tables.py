@@ -16,11 +16,11 @@ LENGTH_NOTE = (
 )
 DOMAIN_NOTE = "all: mean of the domains, each with the same weight."
 ESTIMATE_NOTE = (
-    "Expected accepted: tokens of a block whose drafts are sampled, without the bonus, a block at every "
-    "position of held-out texts, as the sum over k of the product of min(1, q/p) at the text's own "
-    "tokens; of losses that read p alone. It is without bias where these texts were drawn at "
-    "temperature 1 (train.temperature), not where they are greedy. By overlaps: what D-PAL's weights "
-    "take for it, a product of overlaps along the same texts, which is biased in either case."
+    "Expected accepted: tokens of a block whose drafts are sampled, as far as the held-out text goes and "
+    "without the bonus, on average over blocks (of ReTrace over the second ones): the sum over k of the "
+    "product of min(1, q/p) at the text's own tokens. It is without bias where the texts were drawn at "
+    "temperature 1 (train.temperature), not where they are greedy. By overlaps: overlaps of p and q in "
+    "place of min(1, q/p), as D-PAL's weights have them before smoothing; biased in either case."
 )
 REPLAYED_LOOPS_NOTE = (
     "Loop problems are prompts whose replayed text loops; what is timed is decoded anew with a budget of "

@@ -169,7 +169,8 @@ def beside_losses(
             raise
         if "domains" in settings.studies:
             return trees, BlockStudy(problem=str(error))
-        return TreeStudy(problem=str(error)), losses
+        first = "" if "losses" in settings.studies else "; domains in studies puts the trees first"
+        return TreeStudy(problem=f"{error}{first}"), losses
     return trees, losses
 
 
