@@ -11,7 +11,11 @@ from draftscope.block_study.lengths import domains_of
 from draftscope.exhibits.captioned import Table
 from draftscope.exhibits.figures import where
 
-SEEDS = "Brackets of block drafters count the seeds of their trainings beside prompts."
+SEEDS = (
+    "Brackets of block drafters count the seeds of their trainings beside prompts. All prompts count in "
+    "these sentences, and each interval stands alone; tables have lengths and differences also with loop "
+    "problems removed."
+)
 
 
 def _table(sentences: Sequence[str], study: str) -> Table:
