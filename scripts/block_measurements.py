@@ -13,7 +13,8 @@ def main() -> None:
         "--settings",
         required=True,
         help="JSON or a JSON file: study (losses or retrace); run and published, the two conditions; "
-        "losses (arm -> its name, smoothing and decay), or variants (arm -> variant) and benchmarks (published -> domain)",
+        "losses (arm -> its name, smoothing and decay), or variants (arm -> variant) and benchmarks "
+        "(published -> domain)",
     )
     parser.add_argument("--published", required=True, help="CSV of the published cells")
     parser.add_argument("--lengths", required=True, help="Parquet, schema block_lengths")

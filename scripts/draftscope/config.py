@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from draftscope import block_pairs, registry
-from draftscope.block_study import checks
 from draftscope.block_study import settings as block_study
 from draftscope.certificate_study.settings import (
     Certificates,
@@ -333,4 +332,4 @@ def _check_references(
                 f"choice.cost_ratios names {name!r}, which is no model{nearest(name, drafts)}"
             )
     for name, mode in modes.items():
-        checks.imports("", name, mode, domains)
+        registry.require_imports("", name, mode, domains)

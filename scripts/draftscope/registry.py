@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -196,6 +196,31 @@ def models_of(pairs: dict[str, dict], rows: dict[str, dict]) -> dict[str, dict[s
             raise UserError(f"pair {name!r}: {TEXT_DRAFTS[kind]} can be a draft, not a target")
         block_pairs.check_pair(name, pair, models)
     return models
+
+
+def require_imports(
+    where: str, name: str, mode: Mapping[str, Any], domains: Iterable[str], advice: str = ""
+) -> None:
+    """Refuse a mode that imports its text, but not that of each of the domains.
+
+    Args:
+        where: what the message begins with; empty for the experiment's own modes.
+        advice: what to do instead, behind the message.
+
+    Raises:
+        UserError: a domain without a file, or a file that is not there.
+    """
+    if mode["imported"] is None:
+        return
+    for domain in domains:
+        file = mode["imported"].get(domain)
+        if file is None:
+            known = ", ".join(mode["imported"])
+            raise UserError(
+                f"{where}mode {name!r} imports no file for domain {domain!r}; it has: {known}{advice}"
+            )
+        if not Path(file).is_file():
+            raise UserError(f"{where}mode {name!r} imports {file}, which does not exist{advice}")
 
 
 def refuse_llama_cpp(

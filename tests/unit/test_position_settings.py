@@ -88,6 +88,9 @@ def test_a_mode_that_imports_no_text_of_the_domain_is_refused(tmp_path):
     files = {"registries": registries(tmp_path, modes=modes)}
     text = message(files, SWEPT, sweep(modes=["greedy", "engine"]))
     assert "mode 'engine' imports no file for domain 'math'" in text and "to null" in text
+    files = {"registries": registries(tmp_path, modes=modes.replace("code", "math"))}
+    text = message(files, SWEPT, sweep(modes=["greedy", "engine"]))
+    assert "mode 'engine' imports here.jsonl, which does not exist" in text and "to null" in text
 
 
 def test_two_studies_do_not_make_one_text_of_two_sizes():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.checkpoints import TEXT_DRAFTS
@@ -155,21 +154,6 @@ def sizes_of_sweep(use: DomainUse, mode: str, swept: DomainUse) -> None:
             f"are wanted, but in mode {mode!r} position.temperatures generates {swept.prompts} with "
             f"{swept.max_new_tokens}; add {mode!r} to modes, or set position.temperatures to null"
         )
-
-
-def imports(where: str, name: str, mode: Mapping[str, Any], domains: Iterable[str]) -> None:
-    """Raises UserError for a mode that imports its text, but not that of each of the domains."""
-    if mode["imported"] is None:
-        return
-    for domain in domains:
-        file = mode["imported"].get(domain)
-        if file is None:
-            known = ", ".join(mode["imported"])
-            raise UserError(
-                f"{where}mode {name!r} imports no file for domain {domain!r}; it has: {known}"
-            )
-        if not Path(file).is_file():
-            raise UserError(f"{where}mode {name!r} imports {file}, which does not exist")
 
 
 def decodes(where: str, mode: str, modes: Rows) -> None:

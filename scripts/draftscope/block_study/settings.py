@@ -231,7 +231,7 @@ def _fits_texts(block: Losses, study: BlockStudy, around: Around) -> None:
     own = {use.name: use for use in around.domains}
     shared = target in around.targets and any(mode in around.modes for mode in block.modes)
     for name, mode in study.modes.items():
-        checks.imports("losses.modes: ", name, mode, [use.name for use in block.domains])
+        registry.require_imports("losses.modes: ", name, mode, study.domains)
     for use in block.domains:
         if shared and use.name in own:
             checks.budget_of_experiment(use, own[use.name])

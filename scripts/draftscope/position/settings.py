@@ -124,11 +124,8 @@ def resolve_sweep(
     found = registry.select(rows["modes"], block.modes, "modes", "mode")
     own = {mode: row for mode, row in found.items() if mode not in modes}
     for mode, row in own.items():
-        if row["imported"] is not None and main.name not in row["imported"]:
-            raise UserError(
-                f"position.temperatures: mode {mode!r} imports no file for domain {main.name!r}; "
-                f"{LEAVE_OUT}"
-            )
+        where = "position.temperatures: "
+        registry.require_imports(where, mode, row, [main.name], f"; {LEAVE_OUT}")
     if any(row["imported"] is None for row in own.values()):
         models = registry.models_of({name: pair}, rows["models"])
         registry.refuse_llama_cpp({name: pair}, models, ("target",), "generate texts in batches")
